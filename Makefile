@@ -1,0 +1,55 @@
+# FedRAP. `make` alone lists what there is.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench soak vectors clean
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python
+
+help: ## print this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+# pip brings uv, uv brings the rest. The stamps make a second run install nothing.
+$(BIN)/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "fedrap needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "setting up $(VENV)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/uv
+	@echo "installing coordinator and simulation" >&2
+	@$(UV) -e '.[simulation]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/uv
+	@echo "installing everything for the tests (torch is large)" >&2
+	@$(UV) -e '.[simulation,postgres,torch]' --group test
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine, in a minute or two
+	@$(BIN)/fedrap-sim demo
+
+test: check ## lint, types, import contracts and the whole test suite
+	@$(BIN)/python -m pytest
+
+check: $(VENV)/.test ## lint, types and import contracts only
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.test ## the short benchmarks, JSON under results/
+	@mkdir -p results
+	@set -e; for b in benchmarks/bench_*.py; do $(BIN)/python $$b --json results/$$(basename $$b .py).json; done
+
+soak: $(VENV)/.test ## long runs: the demo many times over, with seeds of its own
+	@$(BIN)/python benchmarks/soak.py
+
+vectors: $(VENV)/.test ## write spec/vectors anew (a test fails when they differ)
+	@$(BIN)/python spec/make_vectors.py
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

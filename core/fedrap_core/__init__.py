@@ -1,0 +1,1 @@
+"""What device and coordinator share: model, method, wire. No I/O, no clock, no logging."""

@@ -1,0 +1,65 @@
+"""Epsilon of what a device has taken part in: user level, zero-out adjacency, no amplification.
+
+Each release adds Gaussian noise of z times the clip to the sum. A device that took part in k
+releases is covered by one Gaussian mechanism with mu = sqrt(k)/z, whoever else checked in and
+whoever knows the roster. Amplified numbers need assumptions and belong elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def gaussian_mu(participations: int, noise: float) -> float:
+    """mu = sqrt(k)/z; infinite without noise, 0 for a device that never took part."""
+    if participations == 0:
+        return 0.0
+    return math.sqrt(participations) / noise if noise > 0 else math.inf
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """The delta of a mu-Gaussian mechanism at `epsilon` (Balle and Wang 2018, Eq. 6)."""
+    return _phi(mu / 2 - epsilon / mu) - math.exp(epsilon + _log_phi(-mu / 2 - epsilon / mu))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The smallest epsilon of a mu-Gaussian mechanism at `delta`, to 1e-9, from above.
+
+    Raises:
+        ValueError: delta is not inside (0, 1) or mu is negative.
+    """
+    if not 0 < delta < 1 or mu < 0:
+        raise ValueError(f"need delta in (0, 1) and mu >= 0, got delta {delta}, mu {mu}")
+    if mu == 0 or math.isinf(mu):
+        return mu
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    low, high = 0.0, 1.0
+    while gaussian_delta(mu, high) > delta:
+        low, high = high, 2 * high
+    while high - low > 1e-9 * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(mu, middle) > delta else (low, middle)
+    return high
+
+
+def charged_epsilon(participations: int, noise: float, delta: float) -> float:
+    """What a device is charged after `participations` releases with noise multiplier z."""
+    return gaussian_epsilon(gaussian_mu(participations, noise), delta)
+
+
+def _phi(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def _log_phi(x: float) -> float:
+    """log of the normal distribution function, also far out where erfc underflows."""
+    if x > -30:
+        return math.log(_phi(x))
+    # Asymptotic series of the Mills ratio; its error is below 1e-7 there.
+    square = x * x
+    return (
+        -square / 2
+        - math.log(-x * math.sqrt(2 * math.pi))
+        + math.log1p(-1 / square + 3 / square**2 - 15 / square**3)
+    )

@@ -1,0 +1,50 @@
+"""What the core raises. Every error of this project descends from FedRapError.
+
+    FedRapError
+    ├─ MalformedMessage     the peer's bytes are wrong, or were sealed for somebody else
+    ├─ UnsupportedVersion   the peer speaks another major version or an unknown message
+    ├─ TooLarge             more bytes than this message may have
+    ├─ SignatureInvalid     the request was not signed by that device
+    ├─ WrongShape           well-formed numbers that do not fit the round's model
+    ├─ NotFinite            a number is NaN, infinite or absurdly large
+    ├─ BrokenModel          a release whose matrix nobody should compute with
+    └─ BudgetSpent          the privacy ledger says no
+
+A plain ValueError means that the caller made a mistake in code.
+"""
+
+
+class FedRapError(Exception):
+    """Base of everything this project raises on purpose."""
+
+
+class MalformedMessage(FedRapError):
+    """The bytes are not what they claim to be. Sealing failures look the same, on purpose."""
+
+
+class UnsupportedVersion(FedRapError):
+    """The message is of a major version or type that this code does not know."""
+
+
+class TooLarge(FedRapError):
+    """The message has more bytes than its kind may have."""
+
+
+class SignatureInvalid(FedRapError):
+    """The signature does not belong to this device, method, path, body and nonce."""
+
+
+class WrongShape(FedRapError):
+    """Rows, dimensions or counts do not fit the model of the round."""
+
+
+class NotFinite(FedRapError):
+    """A number is NaN, infinite or beyond what any honest computation gives."""
+
+
+class BrokenModel(FedRapError):
+    """A matrix C that must not be used: non-finite, huge or of the wrong shape."""
+
+
+class BudgetSpent(FedRapError):
+    """The privacy ledger refuses: the cap, the separation or the total is reached."""

@@ -1,0 +1,106 @@
+"""The shared items C, one user's personal items D, and the score that adds them.
+
+    z_j = <u, C_j> + <u, D_j>          the paper's score; sigmoid(z_j) is its rating
+
+C stays int8 in memory and is read in blocks, so a catalogue of a million rows costs what its
+bytes cost. D exists only for items the user touched; in `solve` a row of D has one free number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_core.errors import BrokenModel, WrongShape
+from fedrap_core.quantize import QuantizedRows
+
+Floats = npt.NDArray[np.floating[Any]]
+Rows = npt.NDArray[np.int64]
+
+BLOCK = 65_536  # rows read at once: 8 MB of float32 at k = 32
+LARGEST_SCALE = 1e4  # an honest C has entries of about one
+
+
+@dataclass(frozen=True, eq=False)
+class CommonItems:
+    """One release of C as devices hold it.
+
+    Raises:
+        BrokenModel: scales that are not finite, negative or huge, or shapes that disagree.
+    """
+
+    version: int
+    items: QuantizedRows  # (m, k)
+
+    def __post_init__(self) -> None:
+        values, scales = self.items.values, self.items.scales
+        if values.ndim != 2 or scales.shape != (values.shape[0],) or values.shape[1] < 1:
+            raise BrokenModel(f"C has values {values.shape} but scales {scales.shape}")
+        if not np.all((scales >= 0) & (scales <= LARGEST_SCALE)):  # false for NaN
+            raise BrokenModel("C has scales that are negative, huge or not finite")
+
+    @property
+    def size(self) -> int:
+        """m, the number of rows."""
+        return self.items.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """k, the length of a row."""
+        return self.items.shape[1]
+
+    def take(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """Some rows of C in float64: (len(rows), k)."""
+        if len(rows) and (rows.min() < 0 or rows.max() >= self.size):
+            raise WrongShape(f"C has {self.size} rows; row {int(rows.max())} was asked for")
+        return self.items.take(rows).astype(np.float64)
+
+    def gram(self) -> npt.NDArray[np.float64]:
+        """C'C, once per release: (k, k)."""
+        total = np.zeros((self.dim, self.dim))
+        for start in range(0, self.size, BLOCK):
+            block = self.items.values[start : start + BLOCK].astype(np.float32)
+            block *= self.items.scales[start : start + BLOCK, None]  # (<=BLOCK, k)
+            total += block.T.astype(np.float64) @ block  # (k, k)
+        return total
+
+    def scores(self, user: Floats) -> npt.NDArray[np.float32]:
+        """<u, C_j> of every item, without a float copy of C: (m,)."""
+        out = np.empty(self.size, dtype=np.float32)
+        u = user.astype(np.float32)
+        for start in range(0, self.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            out[part] = (self.items.values[part].astype(np.float32) @ u) * self.items.scales[part]
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalItems:
+    """D of `solve`: for each item the user touched the one free number d = <u, D_j>."""
+
+    rows: Rows  # (n,) rows of C, distinct
+    offsets: npt.NDArray[np.float64]  # (n,)
+
+    def vectors(self, user: Floats) -> npt.NDArray[np.float64]:
+        """The rows D_j = d_j·u/|u|^2, for whoever wants to look into them: (n, k)."""
+        square = float(user @ user)
+        if square == 0:
+            return np.zeros((len(self.rows), len(user)))
+        return np.outer(self.offsets, user / square)
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """What one user did, newest first, in rows of C. An item may come more than once."""
+
+    rows: Rows  # (n,)
+    weights: npt.NDArray[np.float64]  # (n,) how much each interaction means; 1 is a plain tap
+
+    def __post_init__(self) -> None:
+        if self.rows.shape != self.weights.shape:
+            raise WrongShape("a history needs one weight per interaction")
+        if not np.all((self.weights > 0) & (self.weights <= 1e6)):
+            raise WrongShape("weights of interactions must lie above 0 and at most at 1e6")

@@ -1,0 +1,68 @@
+"""The frozen values that say how a round is computed and how a release is used.
+
+A `Plan` travels in the round's offer: the method with its scalars, and the privacy policy.
+`Scoring` travels with the release: the few scalars a device needs to recommend.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Dim = Annotated[int, msgspec.Meta(ge=1, le=512)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+
+
+class Scoring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How u and D follow from the history: solve.py holds the formulas.
+
+    Where the order of a history means nothing, set beta 0 and gamma 1.
+    """
+
+    alpha: Positive = 5.0  # weight of an interaction against the unseen items
+    w0: NotNegative = 0.5  # weight of every item of the catalogue as "not chosen"
+    beta: NotNegative = 10.0  # extra weight of the newest interaction
+    gamma: NotNegative = 0.1  # weight that never fades
+    tau: Positive = 3.0  # how many interactions the extra weight lasts
+    ridge: Positive = 30.0  # lambda, keeps u small and the solve regular
+    rho: NotNegative = 0.3  # how much an item without a row in D borrows from its likes
+    power: Positive = 4.0  # p, how alike two items must be to borrow
+    sigma: Positive = 1.0  # how far D is trusted with a single interaction
+    recent: Annotated[int, msgspec.Meta(ge=0, le=5000)] = 200  # newest items that own a row in D
+
+
+class SolveMethod(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag="solve",
+    tag_field="name",
+):
+    """The device's side of `solve`: one least-squares problem with flat weights."""
+
+    dim: Dim = 32  # k
+    alpha: Positive = 5.0
+    w0: NotNegative = 1.0
+    ridge: Positive = 10.0
+
+
+class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a round may cost a device, enforced by the coordinator and again by the device."""
+
+    clip: Positive = 30.0  # S, the largest norm of one device's whole update
+    noise: Annotated[float, msgspec.Meta(ge=0, le=1e4)] = 0.0  # z, stddev of the sum's noise / S
+    separation: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2  # b, in released steps
+    cap: Count = 10  # K, rounds a device joins in its life
+    delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
+    min_updates: Count = 2  # no release from fewer devices
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One round's instructions. Its SHA-256, over the bytes as sent, binds every update."""
+
+    method: SolveMethod = SolveMethod()
+    privacy: Privacy = Privacy()

@@ -1,0 +1,81 @@
+"""From scores to a list: the best n items, what to leave out, and why each is there.
+
+Ranking is in two steps, because D's part costs m·|H|·k: the shared view picks the best
+`SHORTLIST`, then D re-ranks those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_core.model import CommonItems, Floats, Rows
+from fedrap_core.plan import Scoring
+from fedrap_core.solve import Taste, borrowed, shared_parts
+
+SHORTLIST = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Items in order, each with its score as shared part + personal part."""
+
+    rows: Rows  # (n,)
+    shared: npt.NDArray[np.float64]  # (n,)
+    personal: npt.NDArray[np.float64]  # (n,)
+
+    @property
+    def scores(self) -> npt.NDArray[np.float64]:
+        """z = shared + personal: (n,)."""
+        return self.shared + self.personal
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """One item's score, split exactly over the user's own items: the parts add up to it."""
+
+    items: Rows  # (n,) the history, newest first
+    shared: npt.NDArray[np.float64]  # (n,)
+    personal: npt.NDArray[np.float64]  # (n,)
+
+
+def top_k(scores: Floats, k: int) -> Rows:
+    """Indices of the k largest scores, best first; equal scores in order of index."""
+    k = min(k, len(scores))
+    if k <= 0:
+        return np.zeros(0, dtype=np.int64)
+    if k < len(scores):
+        limit = np.partition(scores, len(scores) - k)[len(scores) - k]
+        above = np.flatnonzero(scores > limit)
+        ties = np.flatnonzero(scores == limit)[: k - len(above)]
+        chosen = np.concatenate([above, ties])
+    else:
+        chosen = np.arange(len(scores))
+    order = np.lexsort((chosen, -scores[chosen]))
+    return np.asarray(chosen[order], dtype=np.int64)
+
+
+def rank(
+    common: CommonItems, taste: Taste, scoring: Scoring, n: int, allowed: npt.NDArray[np.bool_]
+) -> Ranked:
+    """The n best of the allowed items: (m,) booleans say which rows may be shown."""
+    scores = np.where(allowed, common.scores(taste.user), -np.inf)  # (m,)
+    short = top_k(scores, max(n, SHORTLIST))
+    short = short[np.isfinite(scores[short])]
+    theirs = common.take(short)  # (s, k)
+    shared = theirs @ taste.user  # (s,) float64, so that reasons add up to it
+    personal = borrowed(taste, short, theirs, scoring).sum(axis=1)  # (s,)
+    best = top_k(shared + personal, n)
+    return Ranked(short[best], shared[best], personal[best])
+
+
+def explain(common: CommonItems, taste: Taste, scoring: Scoring, row: int) -> Reasons:
+    """Why this item has its score: one shared and one personal number per item of the history."""
+    rows = np.array([row], dtype=np.int64)
+    theirs = common.take(rows)  # (1, k)
+    personal = np.zeros(len(taste.items))
+    owed = borrowed(taste, rows, theirs, scoring)[0]  # (n_personal,)
+    personal[: len(owed)] = owed
+    return Reasons(taste.items, shared_parts(taste, theirs)[0], personal)

@@ -1,0 +1,122 @@
+"""`solve` on the device: u from the history, D from what u can't explain, exact reasons.
+
+    M = w0·C'C + sum_l a_l C_l C_l' + lambda·I           (k x k)
+    u = M^-1 · sum_l a_l C_l      argmin of sum_l a_l(1 - <u,C_l>)^2 + w0·sum_j <u,C_j>^2
+                                            + lambda·|u|^2
+    d = (kappa_HH + sigma·diag(max a / a_l))^-1 · (1 - C_H u),   kappa = max(0, cos)^p
+    z_j = <u, C_j> + d_j                          for an item with a row in D
+    z_j = <u, C_j> + rho·sum_l kappa(j,l)·d_l     for any other
+
+u is derived, never stored, so a new user is served from the first interaction on. float64 NumPy
+here is the truth that every other engine is measured against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_core.errors import BrokenModel
+from fedrap_core.model import CommonItems, Floats, History, PersonalItems, Rows
+from fedrap_core.plan import Scoring
+
+Vector = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Taste:
+    """One user under one release: all that recommending and explaining need."""
+
+    items: Rows  # (n,) distinct items of the history, newest first
+    weights: Vector  # (n,) a_l, repeats added up
+    own: Matrix  # (n, k) their rows of C
+    user: Vector  # (k,) u
+    system: Matrix  # (k, k) M
+    personal: PersonalItems  # the newest `recent` of the items
+
+
+def recency_weights(weights: Floats, scoring: Scoring) -> Vector:
+    """a_l = alpha·w_l·(gamma + beta·exp(-l/tau)), l = 0 the newest: (n,)."""
+    age = np.arange(len(weights), dtype=np.float64)  # (n,)
+    fade = scoring.gamma + scoring.beta * np.exp(-age / scoring.tau)
+    return scoring.alpha * np.asarray(weights, dtype=np.float64) * fade
+
+
+def merge_repeats(rows: Rows, weights: Vector) -> tuple[Rows, Vector]:
+    """Distinct rows in order of their newest interaction, with their weights added up."""
+    distinct, first, where = np.unique(rows, return_index=True, return_inverse=True)
+    total = np.zeros(len(distinct))
+    np.add.at(total, where, weights)
+    order = np.argsort(first, kind="stable")
+    return distinct[order], total[order]
+
+
+def base_system(gram: Floats, w0: float, ridge: float) -> Matrix:
+    """w0·C'C + lambda·I: the part of M that is the same for every user of a release."""
+    return w0 * np.asarray(gram, dtype=np.float64) + ridge * np.eye(len(gram))
+
+
+def solve_user(own: Matrix, weights: Vector, base: Matrix) -> tuple[Vector, Matrix]:
+    """u and M for the rows `own` (n, k) with weights a (n,).
+
+    Raises:
+        BrokenModel: the system has no finite solution, so C must not be used.
+    """
+    system = base + own.T @ (weights[:, None] * own)  # (k, k)
+    try:
+        user = np.asarray(np.linalg.solve(system, weights @ own), dtype=np.float64)  # (k,)
+    except np.linalg.LinAlgError as error:
+        raise BrokenModel("C gives a singular system; refuse this release") from error
+    if not np.all(np.isfinite(user)):
+        raise BrokenModel("C gives a user vector that is not finite; refuse this release")
+    return user, system
+
+
+def likeness(left: Floats, right: Floats, power: float) -> Matrix:
+    """kappa = max(0, cos)^p between rows of C; a zero row is like nothing: (len, len)."""
+    a = np.linalg.norm(left, axis=1)[:, None]
+    b = np.linalg.norm(right, axis=1)[None, :]
+    scale = a * b
+    cosine = np.divide(left @ right.T, scale, out=np.zeros_like(scale), where=scale > 0)
+    return np.asarray(np.clip(cosine, 0.0, 1.0) ** power)
+
+
+def personal_offsets(own: Matrix, weights: Vector, user: Vector, scoring: Scoring) -> Vector:
+    """d: what the shared view leaves unexplained of the user's own items: (n,)."""
+    if len(own) == 0:
+        return np.zeros(0)
+    residual = 1.0 - own @ user  # (n,)
+    doubt = scoring.sigma * weights.max() / weights  # (n,)
+    kernel = likeness(own, own, scoring.power) + np.diag(doubt)  # (n, n)
+    return np.asarray(np.linalg.solve(kernel, residual))
+
+
+def derive_taste(common: CommonItems, gram: Floats, history: History, scoring: Scoring) -> Taste:
+    """u and D of a user whose history, newest first, is given. `gram` is C'C of `common`."""
+    items, weights = merge_repeats(history.rows, recency_weights(history.weights, scoring))
+    own = common.take(items)  # (n, k)
+    user, system = solve_user(own, weights, base_system(gram, scoring.w0, scoring.ridge))
+    near = slice(0, scoring.recent)
+    offsets = personal_offsets(own[near], weights[near], user, scoring)
+    return Taste(items, weights, own, user, system, PersonalItems(items[near], offsets))
+
+
+def borrowed(taste: Taste, rows: Rows, theirs: Matrix, scoring: Scoring) -> Matrix:
+    """<u, D_j> split over the items that own a row of D: (len(rows), n_personal).
+
+    An item with a row of its own has all of it there; any other borrows from its likes.
+    """
+    n = len(taste.personal.rows)
+    part = scoring.rho * likeness(theirs, taste.own[:n], scoring.power) * taste.personal.offsets
+    mine = rows[:, None] == taste.personal.rows[None, :]  # (len(rows), n)
+    known = mine.any(axis=1)
+    part[known] = np.where(mine[known], taste.personal.offsets, 0.0)
+    return np.asarray(part)
+
+
+def shared_parts(taste: Taste, theirs: Matrix) -> Matrix:
+    """<u, C_j> split exactly over the history: a_l·C_j'M^-1 C_l: (len(theirs), n)."""
+    return np.asarray(theirs @ np.linalg.solve(taste.system, taste.own.T) * taste.weights)

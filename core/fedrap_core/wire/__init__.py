@@ -1,0 +1,1 @@
+"""The protocol of spec/PROTOCOL.md: messages, their bytes, sealing, signing and problems."""

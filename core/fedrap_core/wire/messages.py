@@ -1,0 +1,120 @@
+"""Every message of the protocol as a frozen value; spec/PROTOCOL.md has a table for each.
+
+A message is a msgpack map with `v` (major version), `type` and the fields below. Unknown fields
+are ignored, so that old devices survive new coordinators.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from fedrap_core.plan import Count, Dim, Scoring
+
+Id16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+KeyId = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
+Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+Point = Annotated[bytes, msgspec.Meta(min_length=65, max_length=65)]  # uncompressed P-256 point
+Step = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+Version = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+ItemId = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all messages; the tag is the `type` on the wire."""
+
+
+class Enrol(Message, frozen=True, kw_only=True, tag="enrol"):
+    """Device -> coordinator: a one-time token and the device's public key."""
+
+    token: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    public_key: Point
+
+
+class Enrolled(Message, frozen=True, kw_only=True, tag="enrolled"):
+    """Coordinator -> device: who it is from now on, and in which task."""
+
+    device: Id16
+    task: Id16
+
+
+class OfferRequest(Message, frozen=True, kw_only=True, tag="offer-request"):
+    """Device -> coordinator: may I take part now? `release` is the version it holds."""
+
+    release: Version
+
+
+class Offer(Message, frozen=True, kw_only=True, tag="offer"):
+    """Coordinator -> device: a place in a round."""
+
+    task: Id16
+    round: Id16
+    step: Step
+    plan: Annotated[bytes, msgspec.Meta(max_length=4096)]  # a plan.Plan, as encoded bytes
+    release: Version
+    model: Digest  # hash of that release's C
+    seal_key: Point
+    seal_id: KeyId
+    closes_in: Seconds
+
+
+class Update(Message, frozen=True, kw_only=True, tag="update"):
+    """Device -> coordinator: a sealed share. Everything outside `sealed` is bound into it."""
+
+    task: Id16
+    round: Id16
+    step: Step
+    model: Digest
+    plan: Digest  # SHA-256 of the plan's bytes
+    device: Id16
+    seal_id: KeyId
+    sealed: bytes
+
+
+class Share(Message, frozen=True, kw_only=True, tag="share"):
+    """Inside `sealed`: rows of the delta of C and the folded triangle, int8 with scales."""
+
+    rows: bytes  # u32 little-endian, ascending
+    scales: bytes  # f32 little-endian, one per row
+    values: bytes  # i8, k per row
+    triangle_scales: bytes  # f32 little-endian, one per folded row
+    triangle: bytes  # i8, k per folded row
+
+
+class Accepted(Message, frozen=True, kw_only=True, tag="accepted"):
+    """Coordinator -> device: the update is stored; `digest` is the SHA-256 of its bytes."""
+
+    round: Id16
+    digest: Digest
+
+
+class Release(Message, frozen=True, kw_only=True, tag="release"):
+    """Coordinator -> device: one version of C, and how to recommend with it."""
+
+    task: Id16
+    version: Version
+    step: Step
+    size: Annotated[int, msgspec.Meta(ge=0, le=2**31)]  # m
+    dim: Dim  # k
+    scoring: Scoring
+    model: Digest
+    scales: bytes  # f32 little-endian, m
+    values: bytes  # i8, m·k
+
+
+class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):
+    """Coordinator -> device: the items from row `start` on. A row is never given twice."""
+
+    version: Version
+    start: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+    items: list[ItemId]  # item of row start, start + 1, …
+    retired: list[Annotated[int, msgspec.Meta(ge=0, le=2**31)]]  # all rows not to be shown
+
+
+__all__ = [
+    "Accepted", "Catalogue", "Count", "Digest", "Enrol", "Enrolled", "Id16", "ItemId", "KeyId",
+    "Message", "Offer", "OfferRequest", "Point", "Release", "Scoring", "Share", "Step", "Update",
+    "Version",
+]  # fmt: skip
