@@ -19,7 +19,14 @@ def gaussian_mu(participations: int, noise: float) -> float:
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """The delta of a mu-Gaussian mechanism at `epsilon` (Balle and Wang 2018, Eq. 6)."""
-    return _phi(mu / 2 - epsilon / mu) - math.exp(epsilon + _log_phi(-mu / 2 - epsilon / mu))
+    near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
+    if far < 30:
+        return _phi(near) - math.exp(epsilon) * _phi(-far)
+    # Far out e^epsilon overflows and the tail underflows; their product is exp(-near^2/2) times
+    # the Mills ratio of `far`, whose asymptotic series is good to 1e-9 here.
+    tail = 1.0 / (far * far)
+    mills = (1.0 - tail + 3.0 * tail**2 - 15.0 * tail**3) / far
+    return _phi(near) - math.exp(-near * near / 2) * mills / math.sqrt(2 * math.pi)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -28,7 +35,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     Raises:
         ValueError: delta is not inside (0, 1) or mu is negative.
     """
-    if not 0 < delta < 1 or mu < 0:
+    if not (0 < delta < 1 and mu >= 0):  # also refuses NaN
         raise ValueError(f"need delta in (0, 1) and mu >= 0, got delta {delta}, mu {mu}")
     if mu == 0 or math.isinf(mu):
         return mu
@@ -50,16 +57,3 @@ def charged_epsilon(participations: int, noise: float, delta: float) -> float:
 
 def _phi(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2))
-
-
-def _log_phi(x: float) -> float:
-    """log of the normal distribution function, also far out where erfc underflows."""
-    if x > -30:
-        return math.log(_phi(x))
-    # Asymptotic series of the Mills ratio; its error is below 1e-7 there.
-    square = x * x
-    return (
-        -square / 2
-        - math.log(-x * math.sqrt(2 * math.pi))
-        + math.log1p(-1 / square + 3 / square**2 - 15 / square**3)
-    )

@@ -29,6 +29,11 @@ class Accumulator:
         """How many updates are in the sum."""
         return self._devices
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, k) of the model."""
+        return self._values.shape[0], self._values.shape[1]
+
     def add(self, update: RowUpdate) -> None:
         """Count one device's update, clipped to the round's norm.
 

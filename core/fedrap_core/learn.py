@@ -107,7 +107,8 @@ def compute_share(problem: ShareProblem) -> LocalShare:
     triangle = pack_triangle(np.outer(user, user))  # (k(k+1)/2,)
     # At the minimum the objective is sum a - sum a·<x,C>; at x = 0 it is sum a.
     total = float(problem.weights.sum())
-    loss = float(1.0 - problem.weights @ predicted / total) if total else 1.0
+    loss = 1.0 - float(problem.weights @ predicted) / total if total else 1.0
+    loss = min(1.0, max(0.0, loss))  # rounding
     return LocalShare(RowUpdate(problem.rows, gradients, triangle), user, loss)
 
 

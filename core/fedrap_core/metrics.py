@@ -10,9 +10,10 @@ from fedrap_core.model import Floats
 def rank_of(scores: Floats, target: int) -> int:
     """How many other candidates score at least as much as `target`; 0 is the top.
 
-    A candidate that may not be shown has score -inf and never stands before the target.
+    A candidate that may not be shown has score -inf and never stands before the target. A score
+    that is not a number counts against us too, whoever has it: a broken model scores no hits.
     """
-    return int(np.count_nonzero(scores >= scores[target])) - 1
+    return int(np.count_nonzero(~(scores < scores[target]))) - 1
 
 
 def hit(rank: int, k: int = 10) -> float:

@@ -58,7 +58,6 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     separation: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2  # b, in released steps
     cap: Count = 10  # K, rounds a device joins in its life
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
-    min_updates: Count = 2  # no release from fewer devices
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,3 +65,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     method: SolveMethod = SolveMethod()
     privacy: Privacy = Privacy()
+    min_updates: Count = 2  # no release from fewer devices

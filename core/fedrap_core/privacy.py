@@ -32,13 +32,14 @@ def release_noise(key: bytes, step: int, size: int, stddev: float) -> npt.NDArra
     if len(key) != NOISE_KEY_BYTES:
         raise ValueError(f"a noise key has {NOISE_KEY_BYTES} bytes")
     derived = HKDF(
-        algorithm=SHA256(), length=48, salt=None, info=b"fedrap/1 noise %d" % step
+        algorithm=SHA256(), length=44, salt=None, info=b"fedrap/1 noise %d" % step
     ).derive(key)
     pairs = (size + 1) // 2
-    cipher = Cipher(algorithms.ChaCha20(derived[:32], derived[32:]), mode=None).encryptor()
+    nonce = bytes(4) + derived[32:]  # the block counter starts at 0, or it could overflow
+    cipher = Cipher(algorithms.ChaCha20(derived[:32], nonce), mode=None).encryptor()
     stream = cipher.update(bytes(16 * pairs))
-    whole = np.frombuffer(stream, dtype="<u8") >> np.uint64(11)  # 53 random bits
-    uniform = (whole.astype(np.float64) + 0.5) * 2.0**-53  # strictly inside (0, 1)
+    whole = np.frombuffer(stream, dtype="<u8") >> np.uint64(12)  # 52 random bits
+    uniform = (whole.astype(np.float64) + 0.5) * 2.0**-52  # exact, strictly inside (0, 1)
     radius = np.sqrt(-2.0 * np.log(uniform[:pairs]))  # Box and Muller
     angle = 2.0 * np.pi * uniform[pairs:]
     normal = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])

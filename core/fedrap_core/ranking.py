@@ -42,7 +42,8 @@ class Reasons:
 
 
 def top_k(scores: Floats, k: int) -> Rows:
-    """Indices of the k largest scores, best first; equal scores in order of index."""
+    """Indices of the k largest scores, best first; equal scores in order of index, NaN last."""
+    scores = np.where(np.isnan(scores), -np.inf, scores)
     k = min(k, len(scores))
     if k <= 0:
         return np.zeros(0, dtype=np.int64)

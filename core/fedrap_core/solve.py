@@ -66,13 +66,17 @@ def solve_user(own: Matrix, weights: Vector, base: Matrix) -> tuple[Vector, Matr
         BrokenModel: the system has no finite solution, so C must not be used.
     """
     system = base + own.T @ (weights[:, None] * own)  # (k, k)
+    return _solve(system, weights @ own), system  # (k,), (k, k)
+
+
+def _solve(system: Matrix, right: Vector) -> Vector:
     try:
-        user = np.asarray(np.linalg.solve(system, weights @ own), dtype=np.float64)  # (k,)
+        found = np.asarray(np.linalg.solve(system, right), dtype=np.float64)
     except np.linalg.LinAlgError as error:
         raise BrokenModel("C gives a singular system; refuse this release") from error
-    if not np.all(np.isfinite(user)):
-        raise BrokenModel("C gives a user vector that is not finite; refuse this release")
-    return user, system
+    if not np.all(np.isfinite(found)):
+        raise BrokenModel("C gives a solution that is not finite; refuse this release")
+    return found
 
 
 def likeness(left: Floats, right: Floats, power: float) -> Matrix:
@@ -89,9 +93,10 @@ def personal_offsets(own: Matrix, weights: Vector, user: Vector, scoring: Scorin
     if len(own) == 0:
         return np.zeros(0)
     residual = 1.0 - own @ user  # (n,)
-    doubt = scoring.sigma * weights.max() / weights  # (n,)
-    kernel = likeness(own, own, scoring.power) + np.diag(doubt)  # (n, n)
-    return np.asarray(np.linalg.solve(kernel, residual))
+    # With t = a_l/max a the system times t on both sides: no division where a weight faded to 0.
+    trust = weights / max(float(weights.max()), np.finfo(np.float64).tiny)  # (n,)
+    kernel = trust[:, None] * likeness(own, own, scoring.power)  # (n, n)
+    return _solve(kernel + scoring.sigma * np.eye(len(own)), trust * residual)
 
 
 def derive_taste(common: CommonItems, gram: Floats, history: History, scoring: Scoring) -> Taste:

@@ -37,7 +37,8 @@ def decode(kind: type[M], raw: bytes, max_bytes: int = MAX_BYTES) -> M:
     """
     fields = _unpack(raw, max_bytes)
     expected = kind.__struct_config__.tag
-    if fields.get("v") != VERSION:
+    version = fields.get("v")
+    if type(version) is not int or version != VERSION:  # True and 1.0 equal 1, but are not
         raise UnsupportedVersion(f"this side speaks version {VERSION} of the protocol")
     if fields.get("type") != expected:
         raise UnsupportedVersion(f"expected a message of type {expected!r}")

@@ -56,7 +56,7 @@ def decode_share(raw: bytes, dim: int) -> RowUpdate:
     """The update in a padded plaintext.
 
     Raises:
-        MalformedMessage, UnsupportedVersion: the bytes are not a share.
+        MalformedMessage, UnsupportedVersion, TooLarge: the bytes are not a share.
         WrongShape: the arrays do not fit `dim` or each other.
     """
     if len(raw) < 4:

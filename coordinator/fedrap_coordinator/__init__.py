@@ -1,0 +1,1 @@
+"""The coordinator: rounds, the participation rule, releases of C, the item catalogue."""

@@ -1,0 +1,60 @@
+"""The app factory: store, coordinator and timer start together and end in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+
+from aiohttp import web
+
+from fedrap_coordinator.handlers import COORDINATOR, REGISTRY, routes
+from fedrap_coordinator.keyring import Keyring
+from fedrap_coordinator.middleware import answer_problems
+from fedrap_coordinator.registry import Registry
+from fedrap_coordinator.service import Coordinator
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import Store
+
+log = logging.getLogger(__name__)
+TICK_SECONDS = 0.5
+
+
+def create_app(
+    settings: Settings,
+    store: Store,
+    keyring: Keyring,
+    clock: Callable[[], float] = time.time,
+) -> web.Application:
+    """The coordinator as a web application; the parts that touch the world come in by argument."""
+    app = web.Application(
+        middlewares=[answer_problems], client_max_size=settings.serve.max_body_bytes
+    )
+    app[COORDINATOR] = Coordinator(store, keyring, settings, clock)
+    app[REGISTRY] = Registry(store, clock)
+    app.router.add_routes(routes())
+    app.cleanup_ctx.append(_run_coordinator)
+    return app
+
+
+async def _run_coordinator(app: web.Application) -> AsyncIterator[None]:
+    coordinator = app[COORDINATOR]
+    await coordinator.start()
+    timer = asyncio.create_task(_tick(coordinator))
+    yield
+    timer.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await timer
+    await coordinator.stop()
+
+
+async def _tick(coordinator: Coordinator) -> None:
+    """Rounds end by the clock too, not only when an update comes."""
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        try:
+            await coordinator.advance()
+        except Exception:
+            log.exception("the round could not go on; trying again")

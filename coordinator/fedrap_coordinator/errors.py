@@ -1,0 +1,56 @@
+"""What the coordinator raises, and how an error of the core becomes an answer for a device.
+
+FedRapError
+├─ ConfigError          the operator must fix a setting; the process exits with 2
+├─ StoreUnavailable     the database is of another schema or cannot be used
+└─ Refusal              an answer for the device: a problem, a detail, when to come back
+"""
+
+from __future__ import annotations
+
+from fedrap_core import errors as core
+from fedrap_core.wire import problems
+from fedrap_core.wire.problems import Problem
+
+
+class ConfigError(core.FedRapError):
+    """A setting is missing, misspelt or out of range; the message has its path."""
+
+
+class StoreUnavailable(core.FedRapError):
+    """The database cannot be used as it is; the message says what to do."""
+
+
+class Refusal(core.FedRapError):
+    """The device gets a problem document, and perhaps the seconds to wait before it asks again."""
+
+    def __init__(
+        self, problem: Problem, detail: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(detail or problem.title)
+        self.problem = problem
+        self.detail = detail or problem.title
+        self.retry_after = retry_after
+
+
+_ANSWERS: dict[type[core.FedRapError], Problem] = {
+    core.MalformedMessage: problems.MALFORMED,
+    core.UnsupportedVersion: problems.UNSUPPORTED_VERSION,
+    core.TooLarge: problems.TOO_LARGE,
+    core.SignatureInvalid: problems.BAD_SIGNATURE,
+    core.WrongShape: problems.WRONG_SHAPE,
+    core.NotFinite: problems.NOT_FINITE,
+}
+
+
+def refusal_of(error: core.FedRapError) -> Refusal | None:
+    """The answer to a device whose bytes made the core raise `error`; None for our own faults.
+
+    Malformed and badly sealed bytes get the same words: a difference would be an oracle.
+    """
+    if isinstance(error, Refusal):
+        return error
+    problem = _ANSWERS.get(type(error))
+    if problem is None:
+        return None
+    return Refusal(problem, "" if problem is problems.MALFORMED else str(error))

@@ -1,0 +1,129 @@
+"""The HTTP face: read bytes, call the coordinator, write bytes. No decisions here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from aiohttp import web
+from fedrap_core.wire import problems
+from fedrap_core.wire.codec import decode, encode
+from fedrap_core.wire.messages import Enrol, Message, OfferRequest
+from fedrap_core.wire.signing import (
+    DEVICE_HEADER,
+    MAX_NONCE,
+    NONCE_HEADER,
+    SIGNATURE_HEADER,
+)
+
+from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.registry import Registry
+from fedrap_coordinator.releases import Served
+from fedrap_coordinator.service import Coordinator
+
+COORDINATOR = web.AppKey("coordinator", Coordinator)
+REGISTRY = web.AppKey("registry", Registry)
+MEDIA_TYPE = "application/vnd.fedrap+msgpack"
+_FOREVER = "public, max-age=31536000, immutable"
+
+
+def routes() -> list[web.RouteDef]:
+    """Every address of spec/PROTOCOL.md."""
+    return [
+        web.get("/healthz", get_health, name="health"),
+        web.post("/v1/enrol", post_enrol, name="enrol"),
+        web.post("/v1/offers", post_offer, name="offers"),
+        web.post("/v1/rounds/{round}/updates", post_update, name="updates"),
+        web.get("/v1/releases/latest", get_latest_release, name="latest-release"),
+        web.get("/v1/releases/{version}", get_release, name="release"),
+        web.get("/v1/catalogue", get_catalogue, name="catalogue"),
+    ]
+
+
+async def get_health(request: web.Request) -> web.Response:
+    """Alive; says nothing else."""
+    return web.json_response({"status": "ok"})
+
+
+async def post_enrol(request: web.Request) -> web.Response:
+    """A token for a device id."""
+    message = decode(Enrol, await request.read())
+    task = request.app[COORDINATOR].task
+    return _answer(await request.app[REGISTRY].enrol(message, task))
+
+
+async def post_offer(request: web.Request) -> web.Response:
+    """A place in the open round."""
+    device, body = await _signed(request)
+    return _answer(await request.app[COORDINATOR].offer(device, decode(OfferRequest, body)))
+
+
+async def post_update(request: web.Request) -> web.Response:
+    """A sealed update."""
+    device, body = await _signed(request)
+    round_id = _hex(request.match_info["round"], 16)
+    return _answer(await request.app[COORDINATOR].accept(device, round_id, body))
+
+
+async def get_latest_release(request: web.Request) -> web.Response:
+    """The newest C, or 304 when the device has it."""
+    return _release(request, await request.app[COORDINATOR].release(None), "no-cache")
+
+
+async def get_release(request: web.Request) -> web.Response:
+    """One version of C; it never changes."""
+    version = _whole(request.match_info["version"])
+    return _release(request, await request.app[COORDINATOR].release(version), _FOREVER)
+
+
+async def get_catalogue(request: web.Request) -> web.Response:
+    """The items from row `start` on."""
+    start = _whole(request.query.get("start", "0"))
+    return _answer(await request.app[COORDINATOR].catalogue(start))
+
+
+async def _signed(request: web.Request) -> tuple[bytes, bytes]:
+    """Who sent this, proven, and the body."""
+    device = _hex(request.headers.get(DEVICE_HEADER, ""), 16)
+    nonce = _whole(request.headers.get(NONCE_HEADER, ""))
+    try:
+        signature = base64.b64decode(request.headers.get(SIGNATURE_HEADER, ""), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(problems.BAD_SIGNATURE, f"{SIGNATURE_HEADER} is not base64") from error
+    body = await request.read()
+    await request.app[REGISTRY].authenticate(
+        request.method, request.raw_path, body, device, nonce, signature
+    )
+    return device, body
+
+
+def _release(request: web.Request, served: Served, caching: str) -> web.Response:
+    tag = f'"c{served.version}"'
+    headers = {"ETag": tag, "Cache-Control": caching, "Vary": "Accept-Encoding"}
+    if tag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    body = served.body
+    if "gzip" in request.headers.get("Accept-Encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        body = served.gzipped
+    return web.Response(body=body, content_type=MEDIA_TYPE, headers=headers)
+
+
+def _answer(message: Message) -> web.Response:
+    return web.Response(body=encode(message), content_type=MEDIA_TYPE)
+
+
+def _hex(text: str, size: int) -> bytes:
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if len(raw) != size:
+        raise Refusal(problems.MALFORMED)
+    return raw
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) > MAX_NONCE:
+        raise Refusal(problems.MALFORMED)
+    return int(text)

@@ -1,0 +1,35 @@
+"""JSON lines on stderr. What is logged are events and counts, never vectors, keys or devices."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+_PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One event a line: time, level, event, and the fields given as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line.update({name: value for name, value in vars(record).items() if name not in _PLAIN})
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure_logs(level: str = "INFO") -> None:
+    """Send this package's events to stderr; called by the command line only."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger("fedrap_coordinator")
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    root.propagate = False

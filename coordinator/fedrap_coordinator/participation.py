@@ -1,0 +1,30 @@
+"""Who may take part: no device twice within b released steps, none more than K times.
+
+The store decides with one SQL statement in the same transaction as the place in the round; these
+functions say the same thing in Python, and why not. A step that was abandoned and is tried again
+is still the same step: a device is charged for it once, because it is released at most once.
+"""
+
+from __future__ import annotations
+
+from fedrap_core.plan import Privacy
+from fedrap_core.wire import problems
+from fedrap_core.wire.problems import Problem
+
+
+def may_join(last_step: int | None, participations: int, step: int, privacy: Privacy) -> bool:
+    """May a device that last joined `last_step`, `participations` times in all, join `step`?"""
+    return why_not(last_step, participations, step, privacy) is None
+
+
+def why_not(
+    last_step: int | None, participations: int, step: int, privacy: Privacy
+) -> Problem | None:
+    """None when the device may join; otherwise the problem that says why not."""
+    if last_step == step:
+        return None
+    if participations >= privacy.cap:
+        return problems.BUDGET_SPENT
+    if last_step is not None and step - last_step < privacy.separation:
+        return problems.TOO_SOON
+    return None

@@ -1,0 +1,99 @@
+"""Versions of C: the first one, the next one from a round's sum, and C ready for use."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from fedrap_core.learn import Learner, RoundSum, learn_step
+from fedrap_core.model import CommonItems
+from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.wire.codec import decode, encode
+from fedrap_core.wire.messages import Release
+from fedrap_core.wire.releases import MAX_RELEASE_BYTES, pack_release, unpack_release
+
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import StoredRelease
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A release as devices fetch it, compressed once for all of them."""
+
+    version: int
+    body: bytes
+    gzipped: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A release in memory: what is served, and what the next step starts from."""
+
+    stored: StoredRelease
+    common: CommonItems
+    digest: bytes
+    served: Served
+
+
+def serve_release(stored: StoredRelease) -> Served:
+    """A stored release, ready to serve."""
+    return Served(stored.version, stored.body, gzip.compress(stored.body, 6, mtime=0))
+
+
+def load_model(stored: StoredRelease) -> Model:
+    """A stored release, decoded and its hash checked."""
+    message = decode(Release, stored.body, MAX_RELEASE_BYTES)
+    return Model(stored, unpack_release(message), message.model, serve_release(stored))
+
+
+def first_model(task: bytes, size: int, settings: Settings) -> Model:
+    """Version 1: C drawn from N(0, spread^2), so that devices have something to solve against."""
+    rng = np.random.default_rng(settings.seed)
+    rows = rng.normal(0.0, settings.learning.spread, (size, settings.method.dim))
+    return _build(task, 1, 0, 0, quantize_rows(rows), None, settings)
+
+
+def next_model(task: bytes, model: Model, total: RoundSum, size: int, settings: Settings) -> Model:
+    """The version after `model`: one learning step, new items as rows of zeros, quantised.
+
+    A row of zeros scores nothing until devices that touched the item have taught it something.
+
+    Raises:
+        BrokenModel: the sum gives no usable C.
+    """
+    step = model.stored.step + 1
+    state = Learner(
+        model.common.items.to_float().astype(np.float64),
+        _gram_from_bytes(model.stored.gram, model.common.dim),
+    )
+    learnt = learn_step(state, total, settings.method, settings.learning, step - 1)
+    rows = quantize_rows(learnt.common)
+    fresh = size - rows.shape[0]
+    if fresh > 0:
+        rows = QuantizedRows(
+            np.concatenate([rows.values, np.zeros((fresh, rows.shape[1]), dtype=np.int8)]),
+            np.concatenate([rows.scales, np.zeros(fresh, dtype=np.float32)]),
+        )
+    version = model.stored.version + 1
+    return _build(task, version, step, total.devices, rows, learnt.gram, settings)
+
+
+def _build(
+    task: bytes,
+    version: int,
+    step: int,
+    devices: int,
+    rows: QuantizedRows,
+    gram: npt.NDArray[np.float64] | None,
+    settings: Settings,
+) -> Model:
+    common = CommonItems(version, rows)
+    message = pack_release(task, step, common, settings.scoring)
+    raw = None if gram is None else gram.astype("<f8").tobytes()
+    return Model(StoredRelease(version, step, devices, encode(message), raw), common, message.model)
+
+
+def _gram_from_bytes(raw: bytes | None, dim: int) -> npt.NDArray[np.float64] | None:
+    return None if raw is None else np.frombuffer(raw, dtype="<f8").reshape(dim, dim)

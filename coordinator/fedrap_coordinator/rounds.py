@@ -1,0 +1,105 @@
+"""The law of rounds: frozen values and one table. No I/O and no clock; `now` is an argument.
+
+    COLLECTING ──► SUMMING ──► RELEASED
+        │  ▲           └─────► ABANDONED     the sum gave no usable C
+        │  └──── SHUTDOWN                    a round sleeps while the coordinator is down
+        └──────────────────► ABANDONED       too few updates in max_seconds
+
+A round collects for at least `min_seconds` and accepts at most `max_updates`, which end it at
+once; after `min_seconds` it ends as soon as it has `min_updates`; without them it is abandoned
+after `max_seconds`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from fedrap_core.plan import Count
+
+
+class Phase(StrEnum):
+    """Where a round is."""
+
+    COLLECTING = "collecting"
+    SUMMING = "summing"
+    RELEASED = "released"
+    ABANDONED = "abandoned"
+    SHUTDOWN = "shutdown"
+
+
+TRANSITIONS: dict[Phase, frozenset[Phase]] = {
+    Phase.COLLECTING: frozenset({Phase.SUMMING, Phase.ABANDONED, Phase.SHUTDOWN}),
+    Phase.SUMMING: frozenset({Phase.RELEASED, Phase.ABANDONED}),
+    Phase.SHUTDOWN: frozenset({Phase.COLLECTING}),
+    Phase.RELEASED: frozenset(),
+    Phase.ABANDONED: frozenset(),
+}
+
+
+class RoundLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many updates and how many seconds a round takes."""
+
+    min_updates: Count = 2
+    max_updates: Count = 100
+    min_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60.0
+    max_seconds: Annotated[float, msgspec.Meta(gt=0)] = 600.0
+    over_selection: Annotated[float, msgspec.Meta(ge=1, le=10)] = 1.3  # offers per wanted update
+    total: Count = 100  # T, rounds of the whole task
+
+    def __post_init__(self) -> None:
+        if self.max_updates < self.min_updates:
+            raise ValueError("max_updates must be at least min_updates")
+        if self.max_seconds < self.min_seconds:
+            raise ValueError("max_seconds must be at least min_seconds")
+
+
+class IllegalTransition(Exception):
+    """A bug: the table does not allow that change of phase."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round as a value; every change gives a new one."""
+
+    id: bytes
+    step: int  # the release that this round makes is of this step
+    release: int  # the version that devices train against
+    opened_at: float
+    phase: Phase = Phase.COLLECTING
+    assigned: int = 0
+    accepted: int = 0
+
+    def to(self, phase: Phase) -> Round:
+        """The same round in another phase, where the table allows it."""
+        if phase not in TRANSITIONS[self.phase]:
+            raise IllegalTransition(f"{self.phase} -> {phase}")
+        return replace(self, phase=phase)
+
+    def with_assigned(self) -> Round:
+        """One more device has a place."""
+        return replace(self, assigned=self.assigned + 1)
+
+    def with_accepted(self) -> Round:
+        """One more update is stored."""
+        return replace(self, accepted=self.accepted + 1)
+
+    def has_room(self, limits: RoundLimits) -> bool:
+        """May another device get a place? More are asked than needed, for some will not answer."""
+        places = max(limits.max_updates, round(limits.max_updates * limits.over_selection))
+        return self.phase is Phase.COLLECTING and self.assigned < places
+
+    def tick(self, limits: RoundLimits, now: float) -> Round:
+        """Where this round should be at `now`."""
+        if self.phase is not Phase.COLLECTING:
+            return self
+        if self.accepted >= limits.max_updates:
+            return self.to(Phase.SUMMING)
+        age = now - self.opened_at
+        if age >= limits.min_seconds and self.accepted >= limits.min_updates:
+            return self.to(Phase.SUMMING)
+        if age >= limits.max_seconds:
+            return self.to(Phase.ABANDONED)
+        return self

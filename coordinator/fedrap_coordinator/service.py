@@ -1,0 +1,293 @@
+"""The coordinator: the only owner of round state.
+
+Every change of the round happens under one lock, with no await between reading and writing it;
+what is stored is stored before it is counted. CPU work (verify, unseal, sum) runs in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+
+from fedrap_core.aggregate import Accumulator
+from fedrap_core.errors import BrokenModel, FedRapError
+from fedrap_core.plan import Plan
+from fedrap_core.wire import problems
+from fedrap_core.wire.codec import decode_value, encode_value
+from fedrap_core.wire.messages import (
+    Accepted,
+    Catalogue,
+    Offer,
+    OfferRequest,
+)
+
+from fedrap_coordinator.admission import check_envelope, open_share, read_update
+from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.keyring import Keyring
+from fedrap_coordinator.participation import why_not
+from fedrap_coordinator.releases import (
+    Model,
+    Served,
+    first_model,
+    load_model,
+    next_model,
+    serve_release,
+)
+from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import Added, Store
+
+log = logging.getLogger(__name__)
+
+
+class Coordinator:
+    """One task: its devices, its rounds, its releases. `clock` gives seconds of wall time."""
+
+    def __init__(
+        self, store: Store, keyring: Keyring, settings: Settings, clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._keyring = keyring
+        self._settings = settings
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._plan = settings.plan()
+        self._task = b""
+        self._model: Model | None = None
+        self._round: Round | None = None
+
+    @property
+    def task(self) -> bytes:
+        """The id of the task; known after `start`."""
+        return self._task
+
+    async def start(self) -> None:
+        """Take up where the store left off: the latest release, and the round that was open."""
+        await self._store.open()
+        self._task = await self._store.task_id(os.urandom(16))
+        stored = await self._store.release(None)
+        if stored is not None:
+            self._model = await asyncio.to_thread(load_model, stored)
+        async with self._turn:
+            await self._resume()
+            await self._advance()
+
+    async def stop(self) -> None:
+        """Put the open round to sleep and give the store back."""
+        async with self._turn:
+            if self._round is not None and self._round.phase is Phase.COLLECTING:
+                await self._move(Phase.SHUTDOWN)
+            await self._store.close()
+
+    async def offer(self, device: bytes, request: OfferRequest) -> Offer:
+        """A place in the open round for a device that may take part; asking twice costs once."""
+        async with self._turn:
+            await self._advance()
+            round_, model = self._round, self._model
+            if round_ is None or model is None or round_.phase is not Phase.COLLECTING:
+                raise self._later(problems.NO_ROUND)
+            if request.release != round_.release:
+                raise Refusal(
+                    problems.STALE_MODEL,
+                    f"this round trains release {round_.release}; fetch it and ask again",
+                    retry_after=0,
+                )
+            if not await self._store.is_assigned(round_.id, device):
+                await self._give_place(round_, device)
+            return self._offer(round_, model)
+
+    async def accept(self, device: bytes, round_id: bytes, body: bytes) -> Accepted:
+        """Verify, unseal, decode, admit, store: what is answered with Accepted is never lost."""
+        digest = hashlib.sha256(body).digest()
+        if await self._store.update_digest(round_id, device) == digest:
+            return Accepted(round=round_id, digest=digest)
+        update = read_update(body, self._settings.serve.max_body_bytes)
+        offer, model = await self._open_offer(round_id)
+        check_envelope(update, offer, device)
+        if not await self._store.is_assigned(round_id, device):
+            raise Refusal(problems.NOT_ASSIGNED)
+        size, dim = model.common.size, model.common.dim
+        await asyncio.to_thread(open_share, update, self._keyring.seal, size, dim)
+        async with self._turn:
+            await self._keep(device, round_id, digest, body)
+            await self._advance()
+        return Accepted(round=round_id, digest=digest)
+
+    async def advance(self) -> None:
+        """Let time pass: end, abandon or open rounds as the law says."""
+        async with self._turn:
+            await self._advance()
+
+    async def release(self, version: int | None) -> Served:
+        """A version of C, or the latest, ready to serve."""
+        model = self._model
+        if model is not None and version in (None, model.stored.version):
+            return model.served
+        if version is None:
+            raise Refusal(
+                problems.UNAVAILABLE, "there is no release yet: the catalogue is empty",
+                self._settings.serve.retry_seconds,
+            )  # fmt: skip
+        stored = await self._store.release(version)
+        if stored is None:
+            raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
+        return await asyncio.to_thread(serve_release, stored)
+
+    async def catalogue(self, start: int) -> Catalogue:
+        """The items from row `start` on."""
+        view = await self._store.catalogue(start)
+        return Catalogue(
+            version=view.version, start=start, items=list(view.items), retired=list(view.retired)
+        )
+
+    async def add_items(self, items: Sequence[str]) -> int:
+        """New items get rows at once, and numbers in C with the next release."""
+        count = await self._store.add_items(items)
+        await self.advance()
+        return count
+
+    async def _resume(self) -> None:
+        found = await self._store.current_round()
+        if found is None:
+            return
+        self._round, raw = found
+        self._plan = decode_value(Plan, raw)  # a round keeps the rules that it was opened with
+        if self._round.phase is Phase.SHUTDOWN:
+            await self._move(Phase.COLLECTING)
+
+    async def _advance(self) -> None:
+        """Everything that is due now. Only called with the lock held."""
+        if self._model is None:
+            await self._make_first_release()
+        if self._round is not None:
+            due = self._round.tick(self._settings.round, self._clock())
+            if due.phase is not self._round.phase:
+                await self._move(due.phase)
+            if due.phase is Phase.SUMMING:
+                await self._release_round()
+            elif due.phase is Phase.ABANDONED:
+                self._round = None
+        if self._round is None:
+            await self._open_round()
+
+    async def _make_first_release(self) -> None:
+        items = (await self._store.counts()).items
+        if items:
+            model = await asyncio.to_thread(first_model, self._task, items, self._settings)
+            await self._store.add_release(model.stored, None)
+            self._model = model
+
+    async def _open_round(self) -> None:
+        if self._model is None or self._model.stored.step >= self._settings.round.total:
+            return
+        self._plan = self._settings.plan()
+        stored = self._model.stored
+        round_ = Round(os.urandom(16), stored.step + 1, stored.version, self._clock())
+        await self._store.open_round(round_, encode_value(self._plan))
+        self._round = round_
+        log.info("round opened", extra={"step": round_.step, "release": round_.release})
+
+    async def _move(self, phase: Phase) -> None:
+        assert self._round is not None
+        moved = self._round.to(phase)
+        await self._store.set_phase(moved.id, phase)
+        self._round = moved
+        log.info(
+            "round moved",
+            extra={"step": moved.step, "phase": phase.value, "updates": moved.accepted},
+        )
+
+    async def _give_place(self, round_: Round, device: bytes) -> None:
+        if not round_.has_room(self._settings.round):
+            raise self._later(problems.NO_ROUND)
+        rule = self._plan.privacy
+        if await self._store.assign(round_.id, device, round_.step, rule.separation, rule.cap):
+            self._round = round_.with_assigned()
+            return
+        known = await self._store.device(device)
+        if known is None:
+            raise Refusal(problems.NOT_ENROLLED)
+        problem = why_not(known.last_step, known.participations, round_.step, rule)
+        raise self._later(problem or problems.TOO_SOON)
+
+    def _offer(self, round_: Round, model: Model) -> Offer:
+        age = self._clock() - round_.opened_at
+        return Offer(
+            task=self._task,
+            round=round_.id,
+            step=round_.step,
+            plan=encode_value(self._plan),
+            release=round_.release,
+            model=model.digest,
+            seal_key=self._keyring.seal_point,
+            seal_id=self._keyring.seal_id,
+            closes_in=max(0.0, self._settings.round.max_seconds - age),
+        )
+
+    async def _open_offer(self, round_id: bytes) -> tuple[Offer, Model]:
+        """The open round's offer; refuses with the reason when `round_id` is not that round."""
+        round_, model = self._round, self._model
+        if round_ is not None and model is not None and round_.id == round_id:
+            if round_.phase is Phase.COLLECTING:
+                return self._offer(round_, model), model
+        elif await self._store.round_phase(round_id) is None:
+            raise Refusal(problems.NOT_FOUND, "there never was such a round")
+        raise self._later(problems.ROUND_CLOSED)
+
+    async def _keep(self, device: bytes, round_id: bytes, digest: bytes, body: bytes) -> None:
+        round_ = self._round
+        if round_ is None or round_.id != round_id or round_.phase is not Phase.COLLECTING:
+            raise self._later(problems.ROUND_CLOSED)
+        added = await self._store.add_update(round_id, device, digest, body, self._clock())
+        if added is Added.CONFLICT:
+            raise Refusal(problems.CONFLICTING_UPDATE)
+        if added is Added.STORED:
+            self._round = round_.with_accepted()
+
+    async def _release_round(self) -> None:
+        """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
+        assert self._round is not None
+        assert self._model is not None
+        items = (await self._store.counts()).items
+        size, dim = self._model.common.size, self._model.common.dim
+        accumulator = Accumulator(size, dim, self._plan.privacy.clip)
+        async for bodies in self._store.sealed_updates(self._round.id):
+            await asyncio.to_thread(self._add_all, accumulator, bodies)
+        try:
+            if accumulator.devices < self._plan.min_updates:
+                raise BrokenModel("too few updates of this round could be opened")
+            model = await asyncio.to_thread(self._learn, accumulator, items, self._round.step)
+        except BrokenModel:
+            log.exception("round abandoned", extra={"step": self._round.step})
+            await self._move(Phase.ABANDONED)
+        else:
+            await self._store.add_release(model.stored, self._round.id)
+            self._model = model
+            log.info(
+                "released",
+                extra={"version": model.stored.version, "updates": accumulator.devices},
+            )
+        self._round = None
+
+    def _add_all(self, accumulator: Accumulator, bodies: Sequence[bytes]) -> None:
+        size, dim = accumulator.shape
+        for body in bodies:
+            try:
+                update = read_update(body, self._settings.serve.max_body_bytes)
+                accumulator.add(open_share(update, self._keyring.seal, size, dim))
+            except FedRapError:  # each was opened once before it was stored
+                log.exception("a stored update does not open; was a key lost?")
+
+    def _learn(self, accumulator: Accumulator, items: int, step: int) -> Model:
+        assert self._model is not None
+        total = accumulator.total(self._plan.privacy.noise, self._keyring.noise, step)
+        return next_model(self._task, self._model, total, items, self._settings)
+
+    def _later(self, problem: problems.Problem) -> Refusal:
+        """A refusal that says when to come back, spread so that devices do not all come at once."""
+        wait = self._settings.serve.retry_seconds
+        spread = int.from_bytes(os.urandom(2), "big") / 65536
+        return Refusal(problem, retry_after=wait * (1 + spread))

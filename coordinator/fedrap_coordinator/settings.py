@@ -1,0 +1,81 @@
+"""The operator's settings: one frozen tree, from TOML and the environment. A typo is an error.
+
+`FEDRAP__ROUND__MIN_UPDATES=50` overrides `min_updates` of `[round]`. Each field has a meaning, a
+range and a default; `fedrap-coordinator check-config` prints the tree in force.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from fedrap_core.learn import Learning
+from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
+
+from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.rounds import RoundLimits
+
+PREFIX = "FEDRAP__"
+
+
+class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where devices reach the coordinator, and how much they may send at once."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8470
+    max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 4 * 1024 * 1024
+    retry_seconds: Annotated[float, msgspec.Meta(ge=0)] = 30.0  # when to ask again, at the least
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything an operator can set."""
+
+    database: str = "sqlite:///fedrap.sqlite"
+    keys: str = "keys"  # folder of the secret keys; never beside the database's backups
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 0  # of the first C
+    serve: Serve = Serve()
+    round: RoundLimits = RoundLimits()
+    method: SolveMethod = SolveMethod()
+    privacy: Privacy = Privacy()
+    learning: Learning = Learning()
+    scoring: Scoring = Scoring()
+
+    def plan(self) -> Plan:
+        """The plan that every offer of this task carries."""
+        return Plan(method=self.method, privacy=self.privacy, min_updates=self.round.min_updates)
+
+
+def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
+    """The settings of a TOML file (or none) with the environment on top.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, or a key is unknown or out of range.
+    """
+    tree: dict[str, Any] = {}
+    if path is not None:
+        try:
+            tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise ConfigError(
+                f"{path} does not exist; `fedrap-coordinator init` writes one"
+            ) from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is not TOML: {error}") from error
+    for name, value in environment.items():
+        if name.startswith(PREFIX):
+            _overlay(tree, name[len(PREFIX) :].lower().split("__"), value)
+    try:
+        return msgspec.convert(tree, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"settings: {error}") from error
+
+
+def _overlay(tree: dict[str, Any], path: list[str], value: str) -> None:
+    for part in path[:-1]:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise ConfigError(f"{PREFIX}{'__'.join(path).upper()}: {part} is not a section")
+    tree[path[-1]] = value

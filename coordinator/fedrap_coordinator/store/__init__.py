@@ -1,0 +1,1 @@
+"""Where the coordinator keeps its state: one protocol, in memory and in SQL."""

@@ -1,0 +1,47 @@
+"""The commented config that `fedrap-coordinator init` writes. A test loads it."""
+
+TEMPLATE = """\
+# FedRAP coordinator. Every key can also be set in the environment:
+# FEDRAP__ROUND__MIN_UPDATES=50 wins over min_updates below. A key that is not known is an error.
+
+database = "sqlite:///fedrap.sqlite"
+keys = "keys"            # folder of the secret keys; back it up, and not beside the database
+
+[serve]
+host = "127.0.0.1"       # put TLS in front before you open this to a network
+port = 8470
+retry_seconds = 30.0     # how soon a refused device may ask again, at the least
+
+[round]
+min_updates = 20         # a round with fewer is abandoned; devices see this number
+max_updates = 100        # a round ends at once when it has these
+min_seconds = 60.0       # a round collects at least so long, unless max_updates come first
+max_seconds = 3600.0
+over_selection = 1.3     # places per wanted update, for some devices will not answer
+total = 100              # rounds of the whole task
+
+[privacy]
+clip = 30.0              # S: the largest norm of one device's update
+noise = 0.0              # z: noise of a release in units of S; 0 promises nothing
+separation = 2           # b: 2 means never in two consecutive rounds
+cap = 10                 # K: rounds that a device joins in its life
+delta = 1e-5
+
+[method]
+name = "solve"
+dim = 32                 # k: numbers per item in C
+
+[learning]
+eta = 0.1                # 0.5 where every device takes part in every other round
+decay = 0.985
+population = 1000        # devices expected in all
+density = 0.02           # share of the catalogue in a mean history
+threshold = 0.0          # shrinkage of C towards exact zeros
+
+[scoring]                # how devices recommend; beta 0 and gamma 1 where order means nothing
+beta = 10.0
+gamma = 0.1
+tau = 3.0
+ridge = 30.0
+rho = 0.3
+"""
