@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 
 from cryptography.hazmat.primitives.asymmetric import ec
+
+from fedrap_coordinator.errors import Refusal
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Offer, Update
 from fedrap_core.wire.seal import open_update
 from fedrap_core.wire.share import decode_share
-
-from fedrap_coordinator.errors import Refusal
 
 
 def check_envelope(update: Update, offer: Offer, device: bytes) -> None:

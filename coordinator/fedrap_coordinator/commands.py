@@ -15,7 +15,6 @@ from pathlib import Path
 
 import msgspec
 from aiohttp import web
-from fedrap_core.errors import FedRapError
 
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.errors import ConfigError
@@ -25,6 +24,7 @@ from fedrap_coordinator.registry import Registry
 from fedrap_coordinator.settings import Settings, load
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.template import TEMPLATE
+from fedrap_core.errors import FedRapError
 
 CONFIG = "fedrap.toml"
 

@@ -6,6 +6,11 @@ import base64
 import binascii
 
 from aiohttp import web
+
+from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.registry import Registry
+from fedrap_coordinator.releases import Served
+from fedrap_coordinator.service import Coordinator
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Enrol, Message, OfferRequest
@@ -15,11 +20,6 @@ from fedrap_core.wire.signing import (
     NONCE_HEADER,
     SIGNATURE_HEADER,
 )
-
-from fedrap_coordinator.errors import Refusal
-from fedrap_coordinator.registry import Registry
-from fedrap_coordinator.releases import Served
-from fedrap_coordinator.service import Coordinator
 
 COORDINATOR = web.AppKey("coordinator", Coordinator)
 REGISTRY = web.AppKey("registry", Registry)

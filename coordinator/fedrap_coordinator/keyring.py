@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
+
+from fedrap_coordinator.errors import ConfigError
 from fedrap_core.errors import MalformedMessage
 from fedrap_core.privacy import NOISE_KEY_BYTES
 from fedrap_core.wire.keys import (
@@ -20,8 +22,6 @@ from fedrap_core.wire.keys import (
     public_point,
 )
 from fedrap_core.wire.seal import seal_id
-
-from fedrap_coordinator.errors import ConfigError
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,10 +9,10 @@ from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from fedrap_core.errors import FedRapError
-from fedrap_core.wire import problems
 
 from fedrap_coordinator.errors import Refusal, refusal_of
+from fedrap_core.errors import FedRapError
+from fedrap_core.wire import problems
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,12 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 
+from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.store.protocol import Store
 from fedrap_core.wire import problems
 from fedrap_core.wire.keys import public_from_point
 from fedrap_core.wire.messages import Enrol, Enrolled
 from fedrap_core.wire.signing import signed_bytes, verify
-
-from fedrap_coordinator.errors import Refusal
-from fedrap_coordinator.store.protocol import Store
 
 
 class Registry:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import StoredRelease
 from fedrap_core.learn import Learner, RoundSum, learn_step
 from fedrap_core.model import CommonItems
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, pack_release, unpack_release
-
-from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.protocol import StoredRelease
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,8 @@ def _build(
     common = CommonItems(version, rows)
     message = pack_release(task, step, common, settings.scoring)
     raw = None if gram is None else gram.astype("<f8").tobytes()
-    return Model(StoredRelease(version, step, devices, encode(message), raw), common, message.model)
+    stored = StoredRelease(version, step, devices, encode(message), raw)
+    return Model(stored, common, message.model, serve_release(stored))
 
 
 def _gram_from_bytes(raw: bytes | None, dim: int) -> npt.NDArray[np.float64] | None:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Annotated
 
 import msgspec
+
 from fedrap_core.plan import Count
 
 

@@ -12,18 +12,6 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 
-from fedrap_core.aggregate import Accumulator
-from fedrap_core.errors import BrokenModel, FedRapError
-from fedrap_core.plan import Plan
-from fedrap_core.wire import problems
-from fedrap_core.wire.codec import decode_value, encode_value
-from fedrap_core.wire.messages import (
-    Accepted,
-    Catalogue,
-    Offer,
-    OfferRequest,
-)
-
 from fedrap_coordinator.admission import check_envelope, open_share, read_update
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.keyring import Keyring
@@ -39,6 +27,17 @@ from fedrap_coordinator.releases import (
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Added, Store
+from fedrap_core.aggregate import Accumulator
+from fedrap_core.errors import BrokenModel, FedRapError
+from fedrap_core.plan import Plan
+from fedrap_core.wire import problems
+from fedrap_core.wire.codec import decode_value, encode_value
+from fedrap_core.wire.messages import (
+    Accepted,
+    Catalogue,
+    Offer,
+    OfferRequest,
+)
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from fedrap_core.learn import Learning
-from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.rounds import RoundLimits
+from fedrap_core.learn import Learning
+from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 
 PREFIX = "FEDRAP__"
 

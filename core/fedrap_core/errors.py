@@ -8,6 +8,7 @@
     ├─ WrongShape           well-formed numbers that do not fit the round's model
     ├─ NotFinite            a number is NaN, infinite or absurdly large
     ├─ BrokenModel          a release whose matrix nobody should compute with
+    ├─ Diverged             local training ran away; keep the old state, drop the round
     └─ BudgetSpent          the privacy ledger says no
 
 A plain ValueError means that the caller made a mistake in code.
@@ -44,6 +45,10 @@ class NotFinite(FedRapError):
 
 class BrokenModel(FedRapError):
     """A matrix C that must not be used: non-finite, huge or of the wrong shape."""
+
+
+class Diverged(FedRapError):
+    """Local training gave numbers that are not finite or grew too fast; nothing was changed."""
 
 
 class BudgetSpent(FedRapError):

@@ -135,6 +135,8 @@ def learn_step(
     dim = state.common.shape[1]
     if total.devices < 1 or (state.gram is None and not np.any(total.triangle)):
         return state
+    if not (np.all(np.isfinite(total.values)) and np.all(np.isfinite(total.triangle))):
+        raise BrokenModel("the sum of the round is not finite")
     seen = unpack_triangle(total.triangle / total.devices, dim)  # (k, k)
     seen = _nearest_semidefinite(seen)
     gram = (

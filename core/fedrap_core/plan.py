@@ -6,7 +6,7 @@ A `Plan` travels in the round's offer: the method with its scalars, and the priv
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -50,6 +50,39 @@ class SolveMethod(
     ridge: Positive = 10.0
 
 
+class PaperMethod(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag="paper",
+    tag_field="name",
+):
+    """The device's side of `paper`: Eq. 3 by local gradient steps; paper/ holds the formulas.
+
+    Losses are means over samples and over the k entries of a row, hence the large `rate`. The
+    defaults are the settings with which the published accuracy was reproduced on ML-100K.
+    """
+
+    dim: Dim = 32  # k
+    curriculum: Literal["tanh", "fixed", "sin", "square", "frac"] = "tanh"
+    apart: NotNegative = 1e-3  # v1, the largest lambda
+    sparse: NotNegative = 1e-3  # v2, the largest mu
+    penalty: Literal["l1", "l2", "none"] = "l1"  # what mu weighs: |C|_1, |C|_F^2 or nothing
+    common: bool = True  # False is FedRAP-D: no shared items
+    personal: bool = True  # False is FedRAP-C: no personal items
+    epochs: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
+    negatives: Annotated[int, msgspec.Meta(ge=0, le=100)] = 4  # drawn for each positive
+    batch: Annotated[int, msgspec.Meta(ge=16, le=1_000_000)] = 2048  # samples in one step
+    rate: Positive = 1e3  # eta of C and D
+    user_rate: Positive = 1e-4  # eta_u of u and the bias
+    epoch_decay: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.95  # both rates, each epoch
+    round_decay: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.97  # both rates, each step
+    reach: Positive = 10.0  # the lambda term carries no row further apart (root mean square)
+    spread: NotNegative = 1.0  # standard deviation that rows of D start with
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0  # of the u that all devices start from
+
+
 class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a round may cost a device, enforced by the coordinator and again by the device."""
 
@@ -63,6 +96,6 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One round's instructions. Its SHA-256, over the bytes as sent, binds every update."""
 
-    method: SolveMethod = SolveMethod()
+    method: SolveMethod | PaperMethod = SolveMethod()
     privacy: Privacy = Privacy()
     min_updates: Count = 2  # no release from fewer devices

@@ -1,0 +1,42 @@
+"""FedRAP for apps: recommendations that learn from everyone, with the history kept here.
+
+    from fedrap import FedRap
+
+    with FedRap.open("~/.local/share/shop/fedrap", server="https://fed.example.org") as fr:
+        fr.record("sku-123")
+        for item, score in fr.recommend(10):
+            ...
+
+Importing this package opens no socket and loads no network, server or training library.
+"""
+
+import logging as _logging
+
+from fedrap.device import FedRap
+from fedrap.errors import (
+    CoordinatorUnreachable,
+    StoreBusy,
+    StoreDamaged,
+    StoreLocked,
+    UpdateRefused,
+)
+from fedrap.ledger import Floor
+from fedrap.results import Reason, Recommendation, RoundReport, Status
+from fedrap_core.errors import FedRapError
+
+__all__ = [
+    "CoordinatorUnreachable",
+    "FedRap",
+    "FedRapError",
+    "Floor",
+    "Reason",
+    "Recommendation",
+    "RoundReport",
+    "Status",
+    "StoreBusy",
+    "StoreDamaged",
+    "StoreLocked",
+    "UpdateRefused",
+]
+
+_logging.getLogger("fedrap").addHandler(_logging.NullHandler())

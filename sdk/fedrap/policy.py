@@ -1,0 +1,29 @@
+"""May this device join a round now, and if not, why? Pure: a word for each reason."""
+
+from __future__ import annotations
+
+NO_CONSENT = "no-consent"
+NO_SERVER = "no-server"
+NO_TOKEN = "no-token"
+NOTHING_TO_SHARE = "nothing-to-share"
+TOLD_TO_WAIT = "told-to-wait"
+UNREACHABLE = "unreachable"
+NO_RELEASE = "no-release"
+BROKEN_RELEASE = "broken-release"
+
+
+def blocked_by(
+    *, consented: bool, reachable: bool, may_enrol: bool, interactions: int, wait_seconds: float
+) -> str | None:
+    """The first reason that stands in the way, in the order a developer would want to fix it."""
+    if not consented:
+        return NO_CONSENT
+    if not reachable:
+        return NO_SERVER
+    if not may_enrol:
+        return NO_TOKEN
+    if interactions == 0:
+        return NOTHING_TO_SHARE
+    if wait_seconds > 0:
+        return TOLD_TO_WAIT
+    return None

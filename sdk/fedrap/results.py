@@ -1,0 +1,56 @@
+"""What the SDK gives back: frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reason:
+    """How much one item of the user's own history adds to a score."""
+
+    item: str
+    shared: float  # through what everybody's taste says of both items
+    personal: float  # through what is true of this user alone
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """One recommended item. Unpacks as `item, score`."""
+
+    item: str
+    score: float
+    shared: float  # part of the score that the common items C give
+    personal: float  # part of the score that the personal items D give
+    reasons: tuple[Reason, ...] = ()  # strongest first; they add up to shared and personal
+
+    def __iter__(self) -> Iterator[str | float]:
+        return iter((self.item, self.score))
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """What `run_round` did, and if nothing, why."""
+
+    joined: bool
+    blocked_by: str | None = None  # a word from policy.py, or a problem code of the coordinator
+    retry_after: float | None = None  # seconds
+    step: int | None = None
+    sent_bytes: int = 0
+    loss: float | None = None  # of this device's own history; it stays here
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where this device stands. Nothing in it leaves the device."""
+
+    consented: bool
+    enrolled: bool
+    interactions: int
+    personal_items: int  # items with a row in D
+    release: int | None  # version of C, if any
+    rounds: int  # rounds that this device is charged for
+    epsilon: float  # of those rounds, unamplified; infinite without noise
+    pending: int  # updates that still have to be sent
+    blocked_by: str | None  # why a round would not run now

@@ -1,0 +1,151 @@
+"""One round from this device's side, resumable at each step.
+
+enrol once -> send what is left over -> sync -> ask for a place -> check the own ledger ->
+prepare -> one transaction -> send. A crash before the transaction means that nothing happened; a
+crash after it means that the same bytes are sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+import numpy as np
+
+from fedrap import ledger, policy
+from fedrap.errors import CoordinatorUnreachable, UpdateRefused
+from fedrap.identity import Credentials, Signer
+from fedrap.ledger import Floor
+from fedrap.local_model import LocalModel
+from fedrap.participation import Prepared, prepare_update
+from fedrap.results import RoundReport
+from fedrap.state import DeviceState
+from fedrap.transport import Transport
+from fedrap_core.errors import BrokenModel, FedRapError
+from fedrap_core.plan import Plan
+from fedrap_core.wire import problems
+from fedrap_core.wire.codec import decode_value
+from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
+from fedrap_core.wire.messages import Offer
+
+
+class RoundRunner:
+    """Runs one round over a transport. `token` is only needed to enrol."""
+
+    def __init__(
+        self, state: DeviceState, transport: Transport, floor: Floor, token: str | None
+    ) -> None:
+        self._state = state
+        self._transport = transport
+        self._floor = floor
+        self._token = token
+
+    async def run(self) -> RoundReport:
+        """Join a round if there is one for this device.
+
+        Raises:
+            CoordinatorUnreachable, UpdateRefused: for the caller to turn into a report.
+        """
+        credentials = await self._enrolled()
+        if credentials is None:
+            return RoundReport(False, policy.NO_TOKEN)
+        signer = Signer(credentials, self._state.next_nonce)
+        for round_id, body in self._state.outbox():
+            await self._send(signer, round_id, body)
+            return RoundReport(True, sent_bytes=len(body))
+        await sync(self._state, self._transport)
+        offer = await self._ask(signer)
+        model = self._state.model()
+        if model is None:
+            return RoundReport(False, policy.NO_RELEASE)
+        plan, refused = self._judge(offer, credentials, model)
+        if refused is not None:
+            return RoundReport(False, refused, step=offer.step)
+        try:
+            prepared = await asyncio.to_thread(
+                self._prepare, offer, plan, credentials.device, model
+            )
+        except BrokenModel:
+            return RoundReport(False, policy.BROKEN_RELEASE, step=offer.step)
+        self._state.commit_round(offer.round, prepared.body, prepared.entry)
+        await self._send(signer, offer.round, prepared.body)
+        return RoundReport(True, step=offer.step, sent_bytes=len(prepared.body), loss=prepared.loss)
+
+    async def _enrolled(self) -> Credentials | None:
+        known = self._state.credentials()
+        if known is not None or self._token is None:
+            return known
+        private = new_private_key()
+        point = public_point(private.public_key())
+        answer = await self._transport.enrol(self._token, point)
+        fresh = Credentials(answer.device, answer.task, private_to_bytes(private))
+        self._state.keep_credentials(fresh)
+        return fresh
+
+    async def _ask(self, signer: Signer) -> Offer:
+        """A place; when a release came out in between, fetch it and ask once more."""
+        try:
+            return await self._transport.offer(signer, self._held())
+        except UpdateRefused as refused:
+            if refused.problem is not problems.STALE_MODEL:
+                raise
+        await sync(self._state, self._transport)
+        return await self._transport.offer(signer, self._held())
+
+    def _held(self) -> int:
+        model = self._state.model()
+        return 0 if model is None else model.common.version
+
+    def _judge(
+        self, offer: Offer, credentials: Credentials, model: LocalModel
+    ) -> tuple[Plan, str | None]:
+        """The plan, and why this device does not follow it, if so."""
+        try:
+            plan = decode_value(Plan, offer.plan)
+        except FedRapError as error:
+            raise CoordinatorUnreachable(
+                f"a plan that this version cannot read: {error}"
+            ) from error
+        if offer.task != credentials.task:
+            return plan, "another-task"
+        if offer.model != model.digest or plan.method.dim != model.common.dim:
+            return plan, problems.STALE_MODEL.code
+        return plan, ledger.why_not(self._state.entries(), offer.step, plan, self._floor)
+
+    def _prepare(self, offer: Offer, plan: Plan, device: bytes, model: LocalModel) -> Prepared:
+        return prepare_update(
+            offer,
+            plan,
+            device,
+            model.common,
+            model.gram,
+            model.history(self._state.interactions()),
+            np.random.default_rng(),
+            self._state.now(),
+        )
+
+    async def _send(self, signer: Signer, round_id: bytes, body: bytes) -> None:
+        """Until the coordinator has said yes or a final no, the bytes stay in the outbox."""
+        try:
+            answer = await self._transport.send_update(signer, round_id, body)
+        except UpdateRefused as refused:
+            if refused.final:
+                self._state.forget_outgoing(round_id)
+            raise
+        if answer.digest != hashlib.sha256(body).digest():
+            raise CoordinatorUnreachable("the receipt is for other bytes")
+        self._state.forget_outgoing(round_id)
+
+
+async def sync(state: DeviceState, transport: Transport) -> None:
+    """Fetch what is new of C and, with it, of the catalogue: items get numbers with a release.
+
+    Raises:
+        BrokenModel: the new release is damaged or hostile; the old one stays in use.
+    """
+    release = await transport.release(state.release_version())
+    catalogue = state.catalogue()
+    if release is None and catalogue.items:
+        return
+    news = await transport.catalogue(len(catalogue.items))
+    await asyncio.to_thread(state.adopt, release, catalogue.extended(news))

@@ -1,0 +1,23 @@
+"""The reference formulas of the core, one device after the other. Needs nothing but NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedrap_core.learn import LocalShare, ShareProblem, compute_share
+from fedrap_core.paper.problem import PaperProblem, PaperResult
+from fedrap_core.paper.training import train_local
+
+
+class NumpyTrainer:
+    """float64 on the CPU: the truth that the others are measured against."""
+
+    name = "numpy"
+
+    def solve(self, problems: Sequence[ShareProblem]) -> list[LocalShare]:
+        """Each device's share of a round of `solve`; raises like `Trainer.solve`."""
+        return [compute_share(problem) for problem in problems]
+
+    def train(self, problems: Sequence[PaperProblem]) -> list[PaperResult]:
+        """Each device's local round of `paper`; raises like `Trainer.train`."""
+        return [train_local(problem) for problem in problems]

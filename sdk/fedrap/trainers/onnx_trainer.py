@@ -1,0 +1,145 @@
+"""Local rounds as inference graphs in ONNX Runtime: the engine of a device.
+
+`solve_v1.onnx` finds x by conjugate gradients. They need 9 to 15 steps with the weights of a
+release and far more with extreme ones, so the graph says how large its error may still be; a
+device that is not done after `MOST_STEPS` is solved by the reference instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap.trainers._ort import SESSIONS
+from fedrap.trainers.batching import (
+    chunks,
+    pack_paper,
+    pack_shares,
+    paper_size,
+    unpack_paper,
+    unpack_share,
+)
+from fedrap_core.learn import LocalShare, ShareProblem, compute_share
+from fedrap_core.paper.problem import PaperProblem, PaperResult
+from fedrap_core.paper.training import train_local
+
+Matrix = npt.NDArray[np.float64]
+SOLVE = "solve_v1.onnx"
+PAPER = "paper_v1.onnx"
+SOLVE_TOGETHER = 64  # devices in one run: more do not fit the cache of a small core
+TRAIN_TOGETHER = 16
+MOST_STEPS = 64
+# Bounds the error of x, and of a gradient over the norm of x, in absolute terms.
+PRECISION = 5e-7
+_KEPT_RELEASES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class _Release:
+    """What all devices of one release share."""
+
+    base: Matrix  # (k, k) G = w0·C'C + lambda·I
+    inverse: Matrix  # (k, k) G^-1
+    floor: float  # smallest eigenvalue of G
+
+
+class OnnxTrainer:
+    """ONNX Runtime on the CPU, one thread."""
+
+    name = "onnx"
+
+    def __init__(self) -> None:
+        SESSIONS.get(SOLVE)  # a platform without onnxruntime shows here, not in a round
+        self._releases: tuple[_Release, ...] = ()
+
+    def solve(self, problems: Sequence[ShareProblem]) -> list[LocalShare]:
+        """Each device's share of a round of `solve`; raises like `Trainer.solve`."""
+        shares: dict[int, LocalShare] = {}
+        for places in chunks(problems, lambda problem: (len(problem.rows),), SOLVE_TOGETHER):
+            for release, group in self._by_release(problems, places):
+                found = _solve([problems[place] for place in group], release)
+                shares.update(zip(group, found, strict=True))
+        return [shares[place] for place in range(len(problems))]
+
+    def train(self, problems: Sequence[PaperProblem]) -> list[PaperResult]:
+        """Each device's local round of `paper`; raises like `Trainer.train`."""
+        results: dict[int, PaperResult] = {}
+        for places in chunks(problems, paper_size, TRAIN_TOGETHER):
+            found = _train([problems[place] for place in places])
+            results.update(zip(places, found, strict=True))
+        return [results[place] for place in range(len(problems))]
+
+    def _by_release(
+        self, problems: Sequence[ShareProblem], places: list[int]
+    ) -> list[tuple[_Release | None, list[int]]]:
+        """The places grouped by the G that they share; None where G has no usable inverse."""
+        groups: list[tuple[_Release | None, Matrix, list[int]]] = []
+        for place in places:
+            base = problems[place].base
+            for _, known, group in groups:
+                if known is base or np.array_equal(known, base):
+                    group.append(place)
+                    break
+            else:
+                groups.append((self._release(base), base, [place]))
+        return [(release, group) for release, _, group in groups]
+
+    def _release(self, base: Matrix) -> _Release | None:
+        for release in self._releases:
+            if np.array_equal(release.base, base):
+                return release
+        try:
+            with np.errstate(all="ignore"):
+                inverse = np.linalg.inv(base)
+                floor = float(np.linalg.eigvalsh(base)[0])
+        except np.linalg.LinAlgError:
+            return None
+        if not (np.all(np.isfinite(inverse)) and floor > 0):
+            return None
+        release = _Release(base.copy(), inverse, floor)
+        # One assignment of an immutable value: two threads can at worst compute it twice.
+        self._releases = (release, *self._releases[: _KEPT_RELEASES - 1])
+        return release
+
+
+def _solve(problems: list[ShareProblem], release: _Release | None) -> list[LocalShare]:
+    """Devices of one release in one run, those that fail by the reference."""
+    if release is None:
+        return [compute_share(problem) for problem in problems]
+    if max(len(problem.rows) for problem in problems) == 0:
+        return [compute_share(problem) for problem in problems]
+    own, weights = pack_shares(problems)
+    largest = np.maximum(weights.max(axis=2, keepdims=True), 1e-12)  # (B, 1, 1)
+    # |x - x*| <= e/sqrt(floor) and |<x - x*, C_l>| <= e/sqrt(a_l), e the error's energy norm.
+    goal = PRECISION * np.minimum(
+        np.sqrt(release.floor) / np.maximum(largest, 1.0), 1.0 / np.sqrt(largest)
+    )
+    users, gradients, outers, missed, errors = SESSIONS.get(SOLVE).run(
+        None,
+        {
+            "own": own,
+            "weights": weights,
+            "base": release.base,
+            "inverse": release.inverse,
+            "goal": goal**2,
+            "steps": np.array(MOST_STEPS, dtype=np.int64),
+        },
+    )
+    done = (errors <= goal**2).ravel() & np.isfinite(users).all(axis=(1, 2))  # NaN is not done
+    return [
+        unpack_share(problem, users[i, 0], gradients[i], outers[i], float(missed[i, 0, 0]))
+        if done[i]
+        else compute_share(problem)
+        for i, problem in enumerate(problems)
+    ]
+
+
+def _train(problems: list[PaperProblem]) -> list[PaperResult]:
+    batch = pack_paper(problems, np.float32)
+    if batch.steps == 0:
+        return [train_local(problem) for problem in problems]
+    outputs = SESSIONS.get(PAPER).run(None, batch.arrays)
+    return list(unpack_paper(problems, *outputs))

@@ -1,0 +1,40 @@
+"""What every trainer promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fedrap_core.errors import FedRapError
+from fedrap_core.learn import LocalShare, ShareProblem
+from fedrap_core.paper.problem import PaperProblem, PaperResult
+
+
+class TrainerUnavailable(FedRapError):
+    """The trainer that was asked for by name cannot run here; the message says what to install."""
+
+
+class Trainer(Protocol):
+    """Local rounds of one or many devices, in the order in which they are given.
+
+    Every trainer agrees with the float64 reference within 2e-6 + 1e-5·abs, changes nothing it is
+    given, gives the same result for the same input, and may be used from several threads.
+    """
+
+    @property
+    def name(self) -> str:
+        """`numpy`, `onnx` or `torch`."""
+
+    def solve(self, problems: Sequence[ShareProblem]) -> list[LocalShare]:
+        """Each device's share of a round of `solve`.
+
+        Raises:
+            BrokenModel: a device's C gives no finite user vector.
+        """
+
+    def train(self, problems: Sequence[PaperProblem]) -> list[PaperResult]:
+        """Each device's local round of `paper`.
+
+        Raises:
+            Diverged: a device's round ran away; train the others without it.
+        """

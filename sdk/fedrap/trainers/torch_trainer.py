@@ -1,0 +1,185 @@
+"""The same formulas in torch, batched over devices: the engine of simulations and of GPUs.
+
+No autograd and no index operations, whose sums on a GPU come in a new order every time. `solve`
+is float64 with a batched Cholesky factorisation; `paper` is float32, as in the ONNX graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedrap.trainers.batching import (
+    PaperBatch,
+    chunks,
+    pack_paper,
+    pack_shares,
+    paper_size,
+    unpack_paper,
+    unpack_share,
+)
+from fedrap_core.learn import LocalShare, ShareProblem, compute_share
+from fedrap_core.paper.problem import PaperProblem, PaperResult
+from fedrap_core.paper.training import train_local
+
+Tensor = torch.Tensor
+TOGETHER_CPU = 64  # devices in one batch: what fits a CPU's cache
+TOGETHER_GPU = 512
+
+
+def find_accelerator() -> torch.device | None:
+    """CUDA, ROCm, XPU or MPS, whichever torch has here."""
+    found = getattr(torch, "accelerator", None)  # torch 2.6 and later
+    if found is not None and found.is_available():
+        return torch.device(found.current_accelerator())
+    return None
+
+
+class TorchTrainer:
+    """torch on an accelerator when there is one, else on the CPU."""
+
+    name = "torch"
+
+    def __init__(self, device: str | None = None) -> None:
+        self._device = torch.device(device) if device else find_accelerator() or _CPU
+        self._together = TOGETHER_CPU if self._device.type == "cpu" else TOGETHER_GPU
+
+    @property
+    def device(self) -> str:
+        """Where it runs, such as `cpu` or `cuda`."""
+        return str(self._device)
+
+    def solve(self, problems: Sequence[ShareProblem]) -> list[LocalShare]:
+        """Each device's share of a round of `solve`; raises like `Trainer.solve`."""
+        # Apple's GPUs have no float64, and float32 is not enough for g_j.
+        device = _CPU if self._device.type == "mps" else self._device
+        shares: dict[int, LocalShare] = {}
+        for places in chunks(problems, lambda problem: (len(problem.rows),), self._together):
+            found = _solve([problems[place] for place in places], device)
+            shares.update(zip(places, found, strict=True))
+        return [shares[place] for place in range(len(problems))]
+
+    def train(self, problems: Sequence[PaperProblem]) -> list[PaperResult]:
+        """Each device's local round of `paper`; raises like `Trainer.train`."""
+        results: dict[int, PaperResult] = {}
+        for places in chunks(problems, paper_size, self._together):
+            found = _train([problems[place] for place in places], self._device)
+            results.update(zip(places, found, strict=True))
+        return [results[place] for place in range(len(problems))]
+
+
+_CPU = torch.device("cpu")
+
+
+@contextmanager
+def _exact() -> Iterator[None]:
+    """Full float32 products, no TF32, whatever the app has set; and no autograd."""
+    before = torch.get_float32_matmul_precision()
+    if before != "highest":
+        torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        if before != "highest":
+            torch.set_float32_matmul_precision(before)
+
+
+def _solve(problems: list[ShareProblem], device: torch.device) -> list[LocalShare]:
+    packed, weighing = pack_shares(problems)
+    bases = np.stack([problem.base for problem in problems])  # (B, k, k)
+    with _exact():
+        own = torch.from_numpy(packed).to(device)  # (B, n, k)
+        weights = torch.from_numpy(weighing).to(device)  # (B, 1, n)
+        system = torch.from_numpy(bases).to(device) + torch.bmm(own.mT * weights, own)
+        right = torch.bmm(weights, own).mT  # (B, k, 1)
+        factor, failed = torch.linalg.cholesky_ex(system)
+        users = torch.cholesky_solve(right, factor)  # (B, k, 1)
+        wrong = weights.mT * (torch.bmm(own, users) - 1.0)  # (B, n, 1)
+        gradients = (wrong * users.mT).cpu().numpy()  # (B, n, k)
+        outers = (users * users.mT).cpu().numpy()  # (B, k, k)
+        missed = wrong.sum(dim=(1, 2)).cpu().numpy()  # (B,)
+        good = ((failed == 0) & torch.isfinite(users).all(dim=2).all(dim=1)).cpu().numpy()
+        found = users[:, :, 0].cpu().numpy()  # (B, k)
+    return [
+        unpack_share(problem, found[i], gradients[i], outers[i], float(missed[i]))
+        if good[i]
+        else compute_share(problem)  # refuses it, or solves what Cholesky can't
+        for i, problem in enumerate(problems)
+    ]
+
+
+def _train(problems: list[PaperProblem], device: torch.device) -> list[PaperResult]:
+    batch = pack_paper(problems, np.float32)
+    if batch.steps == 0:
+        return [train_local(problem) for problem in problems]
+    with _exact():
+        outputs = [tensor.cpu().numpy() for tensor in _steps(batch, device)]
+    return list(unpack_paper(problems, *outputs))
+
+
+def _steps(batch: PaperBatch, device: torch.device) -> tuple[Tensor, ...]:
+    """All local steps; training.py of the core has the formulas and their names."""
+    given: dict[str, Tensor] = {
+        name: torch.from_numpy(array).to(device) for name, array in batch.arrays.items()
+    }
+    user, bias, personal = given["user"], given["bias"], given["personal"]
+    own, other = given["own"], given["other"]
+    losses = []
+    for step in range(batch.steps):
+        now = {name: given[name][step] for name in given if given[name].dim() == 4}
+        own_w, other_w = now["own_weights"], now["other_weights"]
+        summed = personal + own  # (B, P, k)
+        z_own = torch.bmm(summed, user.mT) + bias  # (B, P, 1)
+        z_other = torch.bmm(other, user.mT) + bias  # (B, N, 1)
+        g_own = own_w * torch.sigmoid(z_own) - now["own_liked"]
+        g_other = other_w * torch.sigmoid(z_other) - now["other_liked"]
+        apart = personal - own  # (B, P, k)
+        square = (apart * apart).sum(dim=2, keepdim=True)  # (B, P, 1)
+        losses.append(_loss(now, z_own, z_other, square, own, other))
+        room = (given["reach"] / square.sqrt().clamp(min=1e-30) - 1.0).clamp(min=0.0)
+        push = torch.minimum(now["push"] * own_w, 0.5 * room) * apart  # (B, P, k)
+        d_user = torch.bmm(g_own.mT, summed) + torch.bmm(g_other.mT, other)  # (B, 1, k)
+        d_bias = g_own.sum(dim=1, keepdim=True) + g_other.sum(dim=1, keepdim=True)
+        personal = personal - (now["personal_rate"] * g_own * user - push)
+        own = _shrink(own - (now["common_rate"] * g_own * user + push), own_w, now)
+        other = _shrink(other - now["common_rate"] * g_other * user, other_w, now)
+        user = user - now["user_rate"] * d_user
+        bias = bias - now["user_rate"] * d_bias
+    moved = own - given["own"], other - given["other"]
+    return user, bias, personal, *moved, torch.stack(losses)
+
+
+def _shrink(rows: Tensor, weights: Tensor, now: dict[str, Tensor]) -> Tensor:
+    """S_theta and the division of FedRAP-L2; one of the two does nothing: (B, n, k)."""
+    level = now["shrink"] * weights
+    inside = torch.maximum(torch.minimum(rows, level), -level)
+    return (rows - inside) / (now["fade"] * weights + 1.0)
+
+
+def _loss(
+    now: dict[str, Any],
+    z_own: Tensor,
+    z_other: Tensor,
+    square: Tensor,
+    own: Tensor,
+    other: Tensor,
+) -> Tensor:
+    """Eq. 3 of every device: (B, 1, 1)."""
+
+    def entropy(z: Tensor, weights: Tensor, liked: Tensor) -> Tensor:
+        soft = torch.logaddexp(z, torch.zeros_like(z))
+        return (weights * soft - liked * z).sum(dim=(1, 2), keepdim=True)
+
+    def size(rows: Tensor, weights: Tensor) -> Tensor:
+        sizes = now["l1"] * rows.abs() + now["l2"] * rows * rows
+        return (weights * sizes).sum(dim=(1, 2), keepdim=True)
+
+    own_w, other_w = now["own_weights"], now["other_weights"]
+    fit = entropy(z_own, own_w, now["own_liked"]) + entropy(z_other, other_w, now["other_liked"])
+    difference = now["apart"] * (own_w * square).sum(dim=(1, 2), keepdim=True)
+    return fit - difference + size(own, own_w) + size(other, other_w)

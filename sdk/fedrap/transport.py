@@ -1,0 +1,36 @@
+"""The seam to the coordinator, in domain verbs. Addresses exist only in http_transport.py."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fedrap.identity import Signer
+from fedrap_core.wire.messages import Accepted, Catalogue, Enrolled, Offer, Release
+
+
+class Transport(Protocol):
+    """Every call raises CoordinatorUnreachable or UpdateRefused, and nothing else for the peer."""
+
+    async def enrol(self, token: str, public_key: bytes) -> Enrolled:
+        """Become a device of the task."""
+        ...
+
+    async def release(self, have: int | None) -> Release | None:
+        """The latest release, or None when it is the one this device has."""
+        ...
+
+    async def catalogue(self, start: int) -> Catalogue:
+        """The items from row `start` on."""
+        ...
+
+    async def offer(self, signer: Signer, release: int) -> Offer:
+        """Ask for a place in a round, holding that release."""
+        ...
+
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+        """Hand in a sealed update; the same bytes may be sent again."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what was opened."""
+        ...

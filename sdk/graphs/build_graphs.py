@@ -1,0 +1,278 @@
+"""Writes the graphs that the ONNX trainer runs. A build tool: the SDK never imports it.
+
+    python sdk/graphs/build_graphs.py [DIRECTORY]
+
+Plain inference graphs of opset 13 and IR 8, so that every ONNX Runtime since 1.11 takes them. All
+shapes are dynamic; the leading axis is the device, so one file serves one device or a batch.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto, checker, helper, numpy_helper
+
+OPSET = 13
+IR_VERSION = 8
+ASSETS = Path(__file__).parent.parent / "fedrap" / "assets"
+
+
+class GraphWriter:
+    """Nodes in the order in which they are written; every method returns a tensor's name."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._prefix = prefix
+
+    def constant(self, name: str, value: Any) -> str:
+        """A tensor that never changes."""
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def op(self, kind: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+        """One node with one output."""
+        output = name or f"{self._prefix}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], **attributes))
+        return output
+
+    def total(self, tensor: str, axes: str) -> str:
+        """The sum over some axes, which stay with length 1."""
+        return self.op("ReduceSum", tensor, axes, keepdims=1)
+
+    def flip(self, tensor: str) -> str:
+        """The last two of three axes exchanged."""
+        return self.op("Transpose", tensor, perm=[0, 2, 1])
+
+
+def tensor(name: str, kind: int, shape: list[int | str] | None = None) -> Any:
+    """A named input or output; without a shape where the graph around it knows."""
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def finish(writer: GraphWriter, name: str, inputs: list[Any], outputs: list[Any]) -> ModelProto:
+    """The checked model."""
+    graph = helper.make_graph(writer.nodes, name, inputs, outputs, writer.constants)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
+    )
+    checker.check_model(model, full_check=True)
+    return model
+
+
+def build_solve() -> ModelProto:
+    """`solve`: x by conjugate gradients, preconditioned with G^-1, then the device's share.
+
+    M = G + sum_l a_l C_l C_l' is never below G, so r'G^-1 r of a residual r bounds the square of
+    the error's energy norm: the loop ends when that is at most `goal` for every device of the
+    batch, or after `steps`. float64 throughout: g_j = a_j·(<x,C_j> - 1)·x loses too many digits
+    in float32 once a history explains its items well.
+    """
+    kind = TensorProto.DOUBLE
+    g = GraphWriter("s")
+    g.constant("last", np.array([-1], dtype=np.int64))
+    g.constant("one", np.float64(1.0))
+    g.constant("zero", np.float64(0.0))
+    g.constant("tiny", np.float64(1e-300))  # keeps 0/0 of an empty device at 0
+    g.constant("go", np.array(True))
+    own_t = g.flip("own")  # (B, k, n)
+    system = g.op("Add", g.op("MatMul", g.op("Mul", own_t, "weights"), "own"), "base", name="M")
+    right = g.op("MatMul", "weights", "own")  # (B, 1, k)
+    first = g.op("MatMul", right, "inverse")
+    product = g.op("Add", g.total(g.op("Mul", right, first), "last"), "tiny")
+    start = g.op("Sub", right, right)
+    body = _conjugate_gradient(system)
+    g.nodes.append(
+        helper.make_node(
+            "Loop",
+            ["steps", "go", start, right, first, product],
+            ["x", "r_end", "p_end", "error"],
+            body=body,
+        )
+    )
+    wrong = g.op("Mul", g.op("Sub", g.op("MatMul", "x", own_t), "one"), "weights")  # (B, 1, n)
+    g.op("ReduceSum", wrong, "last", name="missed", keepdims=1)
+    g.op("Mul", g.flip(wrong), "x", name="gradients")
+    g.op("Mul", g.flip("x"), "x", name="outer")
+    g.op("Identity", "x", name="user")
+    inputs = [
+        tensor("own", kind, ["B", "n", "k"]),
+        tensor("weights", kind, ["B", 1, "n"]),
+        tensor("base", kind, ["k", "k"]),
+        tensor("inverse", kind, ["k", "k"]),
+        tensor("goal", kind, ["B", 1, 1]),
+        tensor("steps", TensorProto.INT64, []),
+    ]
+    outputs = [
+        tensor("user", kind, ["B", 1, "k"]),
+        tensor("gradients", kind, ["B", "n", "k"]),
+        tensor("outer", kind, ["B", "k", "k"]),
+        tensor("missed", kind, ["B", 1, 1]),
+        tensor("error", kind, ["B", 1, 1]),
+    ]
+    return finish(g, "solve", inputs, outputs)
+
+
+def _conjugate_gradient(system: str) -> Any:
+    """One step: x, residual r, direction p and r'G^-1 r go in and come out."""
+    kind = TensorProto.DOUBLE
+    b = GraphWriter("b")
+    pushed = b.op("MatMul", "p", system)
+    bend = b.op("Add", b.total(b.op("Mul", "p", pushed), "last"), "tiny")
+    length = b.op("Div", "rz", bend)
+    b.op("Add", "x_in", b.op("Mul", length, "p"), name="x_out")
+    b.op("Sub", "r", b.op("Mul", length, pushed), name="r_out")
+    z = b.op("MatMul", "r_out", "inverse")
+    b.op("Add", b.total(b.op("Mul", "r_out", z), "last"), "tiny", name="rz_out")
+    b.op("Add", z, b.op("Mul", b.op("Div", "rz_out", "rz"), "p"), name="p_out")
+    worst = b.op("ReduceMax", b.op("Sub", "rz_out", "goal"), keepdims=0)
+    b.op("Greater", worst, "zero", name="more_out")
+    inputs = [tensor("i", TensorProto.INT64, []), tensor("more", TensorProto.BOOL, [])]
+    inputs += [tensor(name, kind) for name in ("x_in", "r", "p", "rz")]
+    outputs = [tensor("more_out", TensorProto.BOOL, [])]
+    outputs += [tensor(name, kind) for name in ("x_out", "r_out", "p_out", "rz_out")]
+    return helper.make_graph(b.nodes, "step", inputs, outputs)
+
+
+STEP_SCALARS = ("user_rate", "personal_rate", "common_rate", "push", "shrink", "fade", "apart",
+                "l1", "l2")  # fmt: skip
+STEP_ROWS = ("own_weights", "own_liked", "other_weights", "other_liked")
+
+
+def build_paper() -> ModelProto:
+    """`paper`: all local steps as one Scan over (S, …) inputs; training.py has the formulas."""
+    kind = TensorProto.FLOAT
+    g = GraphWriter("s")
+    g.constant("rows", np.array([1], dtype=np.int64))
+    g.constant("entries", np.array([2], dtype=np.int64))
+    g.constant("both", np.array([1, 2], dtype=np.int64))
+    g.constant("one", np.float32(1.0))
+    g.constant("half", np.float32(0.5))
+    g.constant("zero", np.float32(0.0))
+    g.constant("tiny", np.float32(1e-30))
+    states = ["user", "bias", "personal", "own", "other"]
+    g.nodes.append(
+        helper.make_node(
+            "Scan",
+            [*states, *STEP_ROWS, *STEP_SCALARS],
+            ["user_end", "bias_end", "personal_end", "own_end", "other_end", "losses"],
+            body=_paper_step(),
+            num_scan_inputs=len(STEP_ROWS) + len(STEP_SCALARS),
+        )
+    )
+    g.op("Sub", "own_end", "own", name="own_delta")
+    g.op("Sub", "other_end", "other", name="other_delta")
+    shapes: dict[str, list[int | str]] = {
+        "user": ["B", 1, "k"],
+        "bias": ["B", 1, 1],
+        "personal": ["B", "P", "k"],
+        "own": ["B", "P", "k"],
+        "other": ["B", "N", "k"],
+    }
+    inputs = [tensor(name, kind, shapes[name]) for name in states]
+    inputs += [
+        tensor(name, kind, ["S", "B", "P" if name.startswith("own") else "N", 1])
+        for name in STEP_ROWS
+    ]
+    inputs += [tensor(name, kind, ["S", "B", 1, 1]) for name in STEP_SCALARS]
+    inputs += [tensor("reach", kind, ["B", 1, 1])]
+    outputs = [
+        tensor("user_end", kind, ["B", 1, "k"]),
+        tensor("bias_end", kind, ["B", 1, 1]),
+        tensor("personal_end", kind, ["B", "P", "k"]),
+        tensor("own_delta", kind, ["B", "P", "k"]),
+        tensor("other_delta", kind, ["B", "N", "k"]),
+        tensor("losses", kind, ["S", "B", 1, 1]),
+    ]
+    return finish(g, "paper", inputs, outputs)
+
+
+def _paper_step() -> Any:
+    """One local step of every device in the batch; `i_…` are the values before it."""
+    kind = TensorProto.FLOAT
+    b = GraphWriter("b")
+    summed = b.op("Add", "i_personal", "i_own")  # (B, P, k)
+    user_t = b.flip("i_user")  # (B, k, 1)
+    z_own = b.op("Add", b.op("MatMul", summed, user_t), "i_bias")  # (B, P, 1)
+    z_other = b.op("Add", b.op("MatMul", "i_other", user_t), "i_bias")  # (B, N, 1)
+    g_own = b.op("Sub", b.op("Mul", "own_w", b.op("Sigmoid", z_own)), "own_l")
+    g_other = b.op("Sub", b.op("Mul", "other_w", b.op("Sigmoid", z_other)), "other_l")
+    d_user = b.op(
+        "Add",
+        b.op("MatMul", b.flip(g_own), summed),
+        b.op("MatMul", b.flip(g_other), "i_other"),
+    )  # (B, 1, k)
+    d_bias = b.op("Add", b.total(g_own, "rows"), b.total(g_other, "rows"))  # (B, 1, 1)
+    b.op("Sub", "i_user", b.op("Mul", "user_rate_", d_user), name="o_user")
+    b.op("Sub", "i_bias", b.op("Mul", "user_rate_", d_bias), name="o_bias")
+
+    apart = b.op("Sub", "i_personal", "i_own")  # (B, P, k)
+    square = b.total(b.op("Mul", apart, apart), "entries")  # (B, P, 1)
+    norm = b.op("Max", b.op("Sqrt", square), "tiny")
+    room = b.op("Max", b.op("Sub", b.op("Div", "reach", norm), "one"), "zero")
+    wanted = b.op("Mul", "push_", "own_w")
+    length = b.op("Min", wanted, b.op("Mul", "half", room))  # (B, P, 1) s_j
+    push = b.op("Mul", length, apart)  # (B, P, k)
+    moved = b.op("Mul", b.op("Mul", "personal_rate_", g_own), "i_user")
+    b.op("Sub", "i_personal", b.op("Sub", moved, push), name="o_personal")
+    moved = b.op("Add", b.op("Mul", b.op("Mul", "common_rate_", g_own), "i_user"), push)
+    _shrink(b, b.op("Sub", "i_own", moved), "own_w", "o_own")
+    moved = b.op("Mul", b.op("Mul", "common_rate_", g_other), "i_user")
+    _shrink(b, b.op("Sub", "i_other", moved), "other_w", "o_other")
+
+    fit = b.op("Add", _entropy(b, z_own, "own"), _entropy(b, z_other, "other"))
+    difference = b.op("Mul", "apart_", b.total(b.op("Mul", "own_w", square), "rows"))
+    size = b.op("Add", _size(b, "i_own", "own_w"), _size(b, "i_other", "other_w"))
+    b.op("Add", b.op("Sub", fit, difference), size, name="o_loss")
+
+    names = ["user", "bias", "personal", "own", "other"]
+    scanned = ["own_w", "own_l", "other_w", "other_l", *(f"{name}_" for name in STEP_SCALARS)]
+    return helper.make_graph(
+        b.nodes,
+        "step",
+        [tensor(name, kind) for name in [*(f"i_{name}" for name in names), *scanned]],
+        [tensor(f"o_{name}", kind) for name in [*names, "loss"]],
+    )
+
+
+def _shrink(b: GraphWriter, rows: str, weights: str, name: str) -> None:
+    """S_theta and the division of FedRAP-L2; one of the two does nothing."""
+    level = b.op("Mul", "shrink_", weights)
+    inside = b.op("Max", b.op("Min", rows, level), b.op("Neg", level))
+    divisor = b.op("Add", b.op("Mul", "fade_", weights), "one")
+    b.op("Div", b.op("Sub", rows, inside), divisor, name=name)
+
+
+def _entropy(b: GraphWriter, z: str, block: str) -> str:
+    """sum_j w_j·log(1 + e^z_j) - l_j·z_j: (B, 1, 1)."""
+    up = b.op("Mul", f"{block}_w", b.op("Softplus", z))
+    return b.total(b.op("Sub", up, b.op("Mul", f"{block}_l", z)), "rows")
+
+
+def _size(b: GraphWriter, rows: str, weights: str) -> str:
+    """mu·sum_j w_j·|C_j|_1 / k, or the squares: (B, 1, 1)."""
+    absolute = b.op("MatMul", b.flip(weights), b.op("Abs", rows))  # (B, 1, k)
+    squares = b.op("MatMul", b.flip(weights), b.op("Mul", rows, rows))
+    both = b.op("Add", b.op("Mul", "l1_", absolute), b.op("Mul", "l2_", squares))
+    return b.total(both, "both")
+
+
+GRAPHS = {"solve_v1.onnx": build_solve, "paper_v1.onnx": build_paper}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write every graph into a directory."""
+    arguments = sys.argv[1:] if argv is None else argv
+    directory = Path(arguments[0]) if arguments else ASSETS
+    for name, build in GRAPHS.items():
+        raw = build().SerializeToString(deterministic=True)
+        (directory / name).write_bytes(raw)
+        sys.stderr.write(f"{name}: {len(raw)} bytes\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Unit and property tests of fedrap_core, and the golden vectors."""

@@ -1,0 +1,131 @@
+"""Summing a round: what counts, what is clipped, and where the noise goes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from fedrap_core.aggregate import Accumulator
+from fedrap_core.errors import FedRapError, NotFinite, WrongShape
+from fedrap_core.privacy import release_noise
+from fedrap_core.sparse import RowUpdate
+from tests.core.made import quick, random_update, seeds
+
+KEY = bytes(range(32))
+SIZE, DIM = 20, 4
+
+
+def _summed(updates: list[RowUpdate], clip: float = 1e6) -> Accumulator:
+    total = Accumulator(SIZE, DIM, clip)
+    for update in updates:
+        total.add(update)
+    return total
+
+
+@quick
+@given(seeds)
+def test_the_order_of_devices_does_not_matter(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    updates = [random_update(rng, spread=3.0) for _ in range(8)]
+    there = _summed(updates, clip=5.0).total(0.0, KEY, 0)
+    shuffled = [updates[i] for i in rng.permutation(8)]
+    back = _summed(shuffled, clip=5.0).total(0.0, KEY, 0)
+    assert np.array_equal(there.rows, back.rows)
+    assert np.allclose(there.values, back.values, rtol=0, atol=1e-9)
+    assert np.allclose(there.triangle, back.triangle, rtol=0, atol=1e-9)
+    assert there.devices == back.devices == 8
+
+
+def test_every_device_is_in_the_sum_once() -> None:
+    """Device i adds one to cell i only, so the sum shows who was counted and how often."""
+    total = Accumulator(SIZE, DIM, 10.0)
+    for device in range(SIZE):
+        total.add(RowUpdate(np.array([device]), np.full((1, DIM), 1.0), np.zeros(10)))
+    released = total.total(0.0, KEY, 0)
+    assert np.array_equal(released.values, np.ones((SIZE, DIM)))
+    assert released.devices == total.devices == SIZE
+
+
+def test_an_update_above_the_clip_is_clipped_again() -> None:
+    """A device's own clip is a courtesy; this one is the bound."""
+    update = random_update(np.random.default_rng(1), spread=100.0)
+    released = _summed([update], clip=2.0).total(0.0, KEY, 0)
+    norm = np.sqrt(np.sum(released.values**2) + np.sum(released.triangle**2))
+    assert norm == pytest.approx(2.0)
+    assert np.allclose(released.values, update.values * 2.0 / update.norm())
+
+
+def test_without_noise_only_touched_rows_are_released() -> None:
+    rng = np.random.default_rng(2)
+    one, other = random_update(rng, count=3), random_update(rng, count=2)
+    released = _summed([one, other]).total(0.0, KEY, 0)
+    assert set(released.rows) == set(one.rows) | set(other.rows)
+    assert np.all(np.diff(released.rows) > 0)
+
+
+def test_a_row_that_cancels_out_was_still_touched() -> None:
+    update = random_update(np.random.default_rng(3), count=2)
+    opposite = RowUpdate(update.rows, -update.values, -update.triangle)
+    released = _summed([update, opposite]).total(0.0, KEY, 0)
+    assert np.array_equal(released.rows, update.rows)
+    assert not released.values.any()
+
+
+@quick
+@given(seeds)
+def test_with_noise_every_row_and_the_triangle_are_noised(seed: int) -> None:
+    update = random_update(np.random.default_rng(seed))
+    total = _summed([update], clip=3.0)
+    exact, noised = total.total(0.0, KEY, 5), total.total(0.5, KEY, 5)
+    assert np.array_equal(noised.rows, np.arange(SIZE))
+    full = np.zeros((SIZE, DIM))
+    full[exact.rows] = exact.values
+    added = np.concatenate([(noised.values - full).ravel(), noised.triangle - exact.triangle])
+    assert np.allclose(added, release_noise(KEY, 5, SIZE * DIM + 10, 1.5), atol=1e-12)
+    assert np.all(added != 0.0)
+
+
+def test_releasing_twice_gives_the_same_sum() -> None:
+    """A second draw over one sum could be averaged with the first."""
+    total = _summed([random_update(np.random.default_rng(4))])
+    assert np.array_equal(total.total(1.0, KEY, 6).values, total.total(1.0, KEY, 6).values)
+
+
+def test_what_was_released_does_not_change_when_more_is_added() -> None:
+    update = random_update(np.random.default_rng(5))
+    total = _summed([update])
+    released = total.total(0.0, KEY, 0)
+    triangle, values = released.triangle.copy(), released.values.copy()
+    total.add(update)
+    assert np.array_equal(released.triangle, triangle)
+    assert np.array_equal(released.values, values)
+
+
+@pytest.mark.parametrize(
+    ("update", "error"),
+    [
+        (RowUpdate(np.array([SIZE]), np.zeros((1, DIM)), np.zeros(10)), WrongShape),
+        (RowUpdate(np.array([3, 3]), np.zeros((2, DIM)), np.zeros(10)), WrongShape),
+        (RowUpdate(np.array([3]), np.zeros((1, DIM)), np.zeros(9)), WrongShape),
+        (RowUpdate(np.array([3]), np.full((1, DIM), np.nan), np.zeros(10)), NotFinite),
+        (RowUpdate(np.array([3]), np.zeros((1, DIM)), np.full(10, np.inf)), NotFinite),
+    ],
+)
+def test_a_refused_update_is_not_counted(update: RowUpdate, error: type[FedRapError]) -> None:
+    total = _summed([random_update(np.random.default_rng(6))])
+    before = total.total(0.0, KEY, 0)
+    with pytest.raises(error):
+        total.add(update)
+    after = total.total(0.0, KEY, 0)
+    assert total.devices == after.devices == 1
+    assert np.array_equal(before.rows, after.rows)
+    assert np.array_equal(before.values, after.values)
+    assert np.array_equal(before.triangle, after.triangle)
+
+
+def test_a_round_of_nobody_sums_to_nothing() -> None:
+    released = Accumulator(SIZE, DIM, 1.0).total(0.0, KEY, 0)
+    assert released.devices == 0
+    assert len(released.rows) == 0
+    assert not released.triangle.any()
