@@ -8,12 +8,9 @@ import sys
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; 0 is good, 2 means that the operator must fix something."""
-    for name in ("sqlalchemy", "aiosqlite"):
-        if importlib.util.find_spec(name) is None:
-            sys.stderr.write(
-                f"fedrap-coordinator needs {name}: pip install 'fedrap[coordinator]'\n"
-            )
-            return 2
+    if importlib.util.find_spec("sqlalchemy") is None:
+        sys.stderr.write("fedrap-coordinator needs sqlalchemy: pip install 'fedrap[coordinator]'\n")
+        return 2
     from fedrap_coordinator.commands import run
 
     return run(argv)

@@ -143,7 +143,11 @@ STEP_ROWS = ("own_weights", "own_liked", "other_weights", "other_liked")
 
 
 def build_paper() -> ModelProto:
-    """`paper`: all local steps as one Scan over (S, …) inputs; training.py has the formulas."""
+    """`paper`: all local steps as one Scan over (S, …) inputs; training.py has the formulas.
+
+    C itself does not change in here, its delta does: a float32 C would lose the last digits of a
+    small delta at every step.
+    """
     kind = TensorProto.FLOAT
     g = GraphWriter("s")
     g.constant("rows", np.array([1], dtype=np.int64))
@@ -154,17 +158,16 @@ def build_paper() -> ModelProto:
     g.constant("zero", np.float32(0.0))
     g.constant("tiny", np.float32(1e-30))
     states = ["user", "bias", "personal", "own", "other"]
+    still = [g.op("Sub", "own", "own"), g.op("Sub", "other", "other")]
     g.nodes.append(
         helper.make_node(
             "Scan",
-            [*states, *STEP_ROWS, *STEP_SCALARS],
-            ["user_end", "bias_end", "personal_end", "own_end", "other_end", "losses"],
+            ["user", "bias", "personal", *still, *STEP_ROWS, *STEP_SCALARS],
+            ["user_end", "bias_end", "personal_end", "own_delta", "other_delta", "losses"],
             body=_paper_step(),
             num_scan_inputs=len(STEP_ROWS) + len(STEP_SCALARS),
         )
     )
-    g.op("Sub", "own_end", "own", name="own_delta")
-    g.op("Sub", "other_end", "other", name="other_delta")
     shapes: dict[str, list[int | str]] = {
         "user": ["B", 1, "k"],
         "bias": ["B", 1, 1],
@@ -194,22 +197,24 @@ def _paper_step() -> Any:
     """One local step of every device in the batch; `i_…` are the values before it."""
     kind = TensorProto.FLOAT
     b = GraphWriter("b")
-    summed = b.op("Add", "i_personal", "i_own")  # (B, P, k)
+    own = b.op("Add", "own", "i_own")  # (B, P, k) C by now
+    other = b.op("Add", "other", "i_other")  # (B, N, k)
+    summed = b.op("Add", "i_personal", own)  # (B, P, k)
     user_t = b.flip("i_user")  # (B, k, 1)
     z_own = b.op("Add", b.op("MatMul", summed, user_t), "i_bias")  # (B, P, 1)
-    z_other = b.op("Add", b.op("MatMul", "i_other", user_t), "i_bias")  # (B, N, 1)
+    z_other = b.op("Add", b.op("MatMul", other, user_t), "i_bias")  # (B, N, 1)
     g_own = b.op("Sub", b.op("Mul", "own_w", b.op("Sigmoid", z_own)), "own_l")
     g_other = b.op("Sub", b.op("Mul", "other_w", b.op("Sigmoid", z_other)), "other_l")
     d_user = b.op(
         "Add",
         b.op("MatMul", b.flip(g_own), summed),
-        b.op("MatMul", b.flip(g_other), "i_other"),
+        b.op("MatMul", b.flip(g_other), other),
     )  # (B, 1, k)
     d_bias = b.op("Add", b.total(g_own, "rows"), b.total(g_other, "rows"))  # (B, 1, 1)
     b.op("Sub", "i_user", b.op("Mul", "user_rate_", d_user), name="o_user")
     b.op("Sub", "i_bias", b.op("Mul", "user_rate_", d_bias), name="o_bias")
 
-    apart = b.op("Sub", "i_personal", "i_own")  # (B, P, k)
+    apart = b.op("Sub", "i_personal", own)  # (B, P, k)
     square = b.total(b.op("Mul", apart, apart), "entries")  # (B, P, 1)
     norm = b.op("Max", b.op("Sqrt", square), "tiny")
     room = b.op("Max", b.op("Sub", b.op("Div", "reach", norm), "one"), "zero")
@@ -219,13 +224,13 @@ def _paper_step() -> Any:
     moved = b.op("Mul", b.op("Mul", "personal_rate_", g_own), "i_user")
     b.op("Sub", "i_personal", b.op("Sub", moved, push), name="o_personal")
     moved = b.op("Add", b.op("Mul", b.op("Mul", "common_rate_", g_own), "i_user"), push)
-    _shrink(b, b.op("Sub", "i_own", moved), "own_w", "o_own")
+    _move(b, "own", moved)
     moved = b.op("Mul", b.op("Mul", "common_rate_", g_other), "i_user")
-    _shrink(b, b.op("Sub", "i_other", moved), "other_w", "o_other")
+    _move(b, "other", moved)
 
     fit = b.op("Add", _entropy(b, z_own, "own"), _entropy(b, z_other, "other"))
     difference = b.op("Mul", "apart_", b.total(b.op("Mul", "own_w", square), "rows"))
-    size = b.op("Add", _size(b, "i_own", "own_w"), _size(b, "i_other", "other_w"))
+    size = b.op("Add", _size(b, own, "own_w"), _size(b, other, "other_w"))
     b.op("Add", b.op("Sub", fit, difference), size, name="o_loss")
 
     names = ["user", "bias", "personal", "own", "other"]
@@ -238,12 +243,20 @@ def _paper_step() -> Any:
     )
 
 
-def _shrink(b: GraphWriter, rows: str, weights: str, name: str) -> None:
-    """S_theta and the division of FedRAP-L2; one of the two does nothing."""
+def _move(b: GraphWriter, block: str, step: str) -> None:
+    """The delta after a step down and a shrinking; of S_theta and L2's division one does nothing.
+
+    S_theta(x) is x - clip(x), and x/(1 + f) is x - x·f/(1 + f).
+    """
+    weights = f"{block}_w"
+    delta = b.op("Sub", f"i_{block}", step)
+    rows = b.op("Add", block, delta)
     level = b.op("Mul", "shrink_", weights)
     inside = b.op("Max", b.op("Min", rows, level), b.op("Neg", level))
-    divisor = b.op("Add", b.op("Mul", "fade_", weights), "one")
-    b.op("Div", b.op("Sub", rows, inside), divisor, name=name)
+    fade = b.op("Mul", "fade_", weights)
+    part = b.op("Div", fade, b.op("Add", fade, "one"))
+    lost = b.op("Add", inside, b.op("Mul", part, rows))
+    b.op("Sub", delta, lost, name=f"o_{block}")
 
 
 def _entropy(b: GraphWriter, z: str, block: str) -> str:

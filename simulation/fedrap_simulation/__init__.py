@@ -1,1 +1,1 @@
-"""The field and the science: real devices against a real coordinator, and engines to measure with."""
+"""The field and the science: real devices against a real coordinator, and what to measure."""

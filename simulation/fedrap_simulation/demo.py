@@ -11,12 +11,13 @@ import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from aiohttp import web
 
 from fedrap import FedRap, Recommendation, RoundReport
@@ -40,7 +41,7 @@ from fedrap_simulation.synthetic import Population, Shape, make_population
 class DemoPlan:
     """What the demo runs. Half of the devices join each round, so none joins twice in a row."""
 
-    shape: Shape = Shape()
+    shape: Shape = field(default_factory=Shape)
     rounds: int = 20
     dim: int = 16
     noise: float = 0.0
@@ -233,7 +234,7 @@ def planted_hit_rate(population: Population) -> float:
     return _table_hit_rate(population.planted, population)
 
 
-def _table_hit_rate(table: np.ndarray, population: Population) -> float:  # type: ignore[type-arg]
+def _table_hit_rate(table: npt.NDArray[np.float64], population: Population) -> float:
     hits = []
     for scores, history, target in zip(
         table, population.histories, population.held_out, strict=True
@@ -248,14 +249,13 @@ def _example(
     devices: Sequence[FedRap], population: Population
 ) -> tuple[tuple[Recommendation, ...], tuple[str, ...]]:
     """The first device whose held-out item is found, with reasons."""
-    for device, target, history in zip(
-        devices, population.held_out, population.histories, strict=True
-    ):
-        found = device.recommend(10, explain=True)
-        if any(one.item == population.items[target] for one in found):
+    shown = 0
+    for place, (device, target) in enumerate(zip(devices, population.held_out, strict=True)):
+        if population.items[target] in {one.item for one in device.recommend(10)}:
+            shown = place
             break
-    names = tuple(population.items[row] for row in history[::-1])
-    return tuple(found), names
+    names = tuple(population.items[row] for row in population.histories[shown][::-1])
+    return tuple(devices[shown].recommend(10, explain=True)), names
 
 
 def result_json(result: DemoResult) -> bytes:

@@ -1,4 +1,4 @@
-"""What the demo shows: a progress bar while it runs, a table and one device's reasons at the end."""
+"""What the demo shows: a progress bar, then a table and one device's reasons."""
 
 from __future__ import annotations
 
@@ -71,13 +71,11 @@ def _summary(result: DemoResult) -> Table:
     table.add_row(
         "HR@10, held-out item",
         f"{result.hr10:.3f}",
-        "of `recommend(10)`, full ranking, unseen items",
+        "of `recommend(10)`, full ranking, unseen",
     )
     table.add_row("  popularity", f"{result.hr10_popularity:.3f}", "the same list for everybody")
     table.add_row("  C that never learnt", f"{result.hr10_frozen:.3f}", "no federation")
-    table.add_row(
-        "  planted truth", f"{result.hr10_planted:.3f}", "knows what users were drawn from"
-    )
+    table.add_row("  planted truth", f"{result.hr10_planted:.3f}", "knows how users were drawn")
     share = result.upload_bytes_per_update / result.dense_bytes
     table.add_row(
         "upload per device and round",

@@ -45,6 +45,7 @@ def test_every_device_is_in_the_sum_once() -> None:
     released = total.total(0.0, KEY, 0)
     assert np.array_equal(released.values, np.ones((SIZE, DIM)))
     assert released.devices == total.devices == SIZE
+    assert total.shape == (SIZE, DIM)
 
 
 def test_an_update_above_the_clip_is_clipped_again() -> None:

@@ -5,47 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.protocol import CatalogueView
 
 
-async def add(db: AsyncConnection, items: Sequence[str]) -> int:
+def add(db: sa.Connection, items: Sequence[str]) -> int:
     """Rows for new items; retired ones among `items` come back. Returns how many are new."""
-    found = await db.execute(sa.select(t.item.c.item_id, t.item.c.retired))
+    found = db.execute(sa.select(t.item.c.item_id, t.item.c.retired))
     known = {row.item_id: row.retired for row in found}
     fresh = [name for name in dict.fromkeys(items) if name not in known]
     if fresh:
         rows = [{"row": len(known) + place, "item_id": name} for place, name in enumerate(fresh)]
-        await db.execute(t.item.insert(), rows)
-    back = await _mark(db, [name for name in items if known.get(name)], retired=False)
+        db.execute(t.item.insert(), rows)
+    back = _mark(db, [name for name in items if known.get(name)], retired=False)
     if fresh or back:
-        await _raise_version(db)
+        _raise_version(db)
     return len(fresh)
 
 
-async def retire(db: AsyncConnection, items: Sequence[str]) -> int:
+def retire(db: sa.Connection, items: Sequence[str]) -> int:
     """Mark items as not to be shown. Returns how many were shown before."""
-    count = await _mark(db, items, retired=True)
+    count = _mark(db, items, retired=True)
     if count:
-        await _raise_version(db)
+        _raise_version(db)
     return count
 
 
-async def view(db: AsyncConnection, start: int) -> CatalogueView:
+def view(db: sa.Connection, start: int) -> CatalogueView:
     """The items from row `start` on, and all retired rows."""
     names = sa.select(t.item.c.item_id).where(t.item.c.row >= start).order_by(t.item.c.row)
-    items = list(await db.scalars(names))
+    items = list(db.scalars(names))
     gone = sa.select(t.item.c.row).where(t.item.c.retired).order_by(t.item.c.row)
-    retired = list(await db.scalars(gone))
-    return CatalogueView(await _version(db), items, retired)
+    retired = list(db.scalars(gone))
+    return CatalogueView(_version(db), items, retired)
 
 
-async def _mark(db: AsyncConnection, items: Sequence[str], *, retired: bool) -> int:
+def _mark(db: sa.Connection, items: Sequence[str], *, retired: bool) -> int:
     count = 0
     for name in items:
-        changed = await db.execute(
+        changed = db.execute(
             t.item.update()
             .where(t.item.c.item_id == name, t.item.c.retired == (not retired))
             .values(retired=retired)
@@ -54,16 +53,16 @@ async def _mark(db: AsyncConnection, items: Sequence[str], *, retired: bool) -> 
     return count
 
 
-async def _version(db: AsyncConnection) -> int:
-    value = await db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "catalogue"))
+def _version(db: sa.Connection) -> int:
+    value = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "catalogue"))
     return 0 if value is None else int(value)
 
 
-async def _raise_version(db: AsyncConnection) -> None:
-    version = await _version(db)
+def _raise_version(db: sa.Connection) -> None:
+    version = _version(db)
     if version == 0:
-        await db.execute(t.meta.insert().values(name="catalogue", value=b"1"))
+        db.execute(t.meta.insert().values(name="catalogue", value=b"1"))
     else:
-        await db.execute(
+        db.execute(
             t.meta.update().where(t.meta.c.name == "catalogue").values(value=b"%d" % (version + 1))
         )

@@ -33,7 +33,7 @@ SOLVE_TOGETHER = 64  # devices in one run: more do not fit the cache of a small 
 TRAIN_TOGETHER = 16
 MOST_STEPS = 64
 # Bounds the error of x, and of a gradient over the norm of x, in absolute terms.
-PRECISION = 5e-7
+PRECISION = 2e-6
 _KEPT_RELEASES = 4
 
 
@@ -93,7 +93,7 @@ class OnnxTrainer:
                 return release
         try:
             with np.errstate(all="ignore"):
-                inverse = np.linalg.inv(base)
+                inverse = np.asarray(np.linalg.inv(base), dtype=np.float64)
                 floor = float(np.linalg.eigvalsh(base)[0])
         except np.linalg.LinAlgError:
             return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -128,11 +127,13 @@ def _steps(batch: PaperBatch, device: torch.device) -> tuple[Tensor, ...]:
         name: torch.from_numpy(array).to(device) for name, array in batch.arrays.items()
     }
     user, bias, personal = given["user"], given["bias"], given["personal"]
-    own, other = given["own"], given["other"]
+    # C stays and its delta moves: a float32 C would lose the last digits of a small delta.
+    own_delta, other_delta = torch.zeros_like(given["own"]), torch.zeros_like(given["other"])
     losses = []
     for step in range(batch.steps):
         now = {name: given[name][step] for name in given if given[name].dim() == 4}
         own_w, other_w = now["own_weights"], now["other_weights"]
+        own, other = given["own"] + own_delta, given["other"] + other_delta
         summed = personal + own  # (B, P, k)
         z_own = torch.bmm(summed, user.mT) + bias  # (B, P, 1)
         z_other = torch.bmm(other, user.mT) + bias  # (B, N, 1)
@@ -146,23 +147,25 @@ def _steps(batch: PaperBatch, device: torch.device) -> tuple[Tensor, ...]:
         d_user = torch.bmm(g_own.mT, summed) + torch.bmm(g_other.mT, other)  # (B, 1, k)
         d_bias = g_own.sum(dim=1, keepdim=True) + g_other.sum(dim=1, keepdim=True)
         personal = personal - (now["personal_rate"] * g_own * user - push)
-        own = _shrink(own - (now["common_rate"] * g_own * user + push), own_w, now)
-        other = _shrink(other - now["common_rate"] * g_other * user, other_w, now)
+        own_delta = own_delta - (now["common_rate"] * g_own * user + push)
+        own_delta = own_delta - _lost(given["own"] + own_delta, own_w, now)
+        other_delta = other_delta - now["common_rate"] * g_other * user
+        other_delta = other_delta - _lost(given["other"] + other_delta, other_w, now)
         user = user - now["user_rate"] * d_user
         bias = bias - now["user_rate"] * d_bias
-    moved = own - given["own"], other - given["other"]
-    return user, bias, personal, *moved, torch.stack(losses)
+    return user, bias, personal, own_delta, other_delta, torch.stack(losses)
 
 
-def _shrink(rows: Tensor, weights: Tensor, now: dict[str, Tensor]) -> Tensor:
-    """S_theta and the division of FedRAP-L2; one of the two does nothing: (B, n, k)."""
+def _lost(rows: Tensor, weights: Tensor, now: dict[str, Tensor]) -> Tensor:
+    """What S_theta or the division of FedRAP-L2 takes from rows of C: (B, n, k)."""
     level = now["shrink"] * weights
+    fade = now["fade"] * weights
     inside = torch.maximum(torch.minimum(rows, level), -level)
-    return (rows - inside) / (now["fade"] * weights + 1.0)
+    return inside + rows * (fade / (fade + 1.0))
 
 
 def _loss(
-    now: dict[str, Any],
+    now: dict[str, Tensor],
     z_own: Tensor,
     z_other: Tensor,
     square: Tensor,
@@ -170,16 +173,19 @@ def _loss(
     other: Tensor,
 ) -> Tensor:
     """Eq. 3 of every device: (B, 1, 1)."""
-
-    def entropy(z: Tensor, weights: Tensor, liked: Tensor) -> Tensor:
-        soft = torch.logaddexp(z, torch.zeros_like(z))
-        return (weights * soft - liked * z).sum(dim=(1, 2), keepdim=True)
-
-    def size(rows: Tensor, weights: Tensor) -> Tensor:
-        sizes = now["l1"] * rows.abs() + now["l2"] * rows * rows
-        return (weights * sizes).sum(dim=(1, 2), keepdim=True)
-
     own_w, other_w = now["own_weights"], now["other_weights"]
-    fit = entropy(z_own, own_w, now["own_liked"]) + entropy(z_other, other_w, now["other_liked"])
-    difference = now["apart"] * (own_w * square).sum(dim=(1, 2), keepdim=True)
-    return fit - difference + size(own, own_w) + size(other, other_w)
+    fit = _entropy(z_own, own_w, now["own_liked"]) + _entropy(z_other, other_w, now["other_liked"])
+    difference = now["apart"] * _total(own_w * square)
+    l1, l2 = now["l1"], now["l2"]
+    size = _total(own_w * (l1 * own.abs() + l2 * own * own))
+    size = size + _total(other_w * (l1 * other.abs() + l2 * other * other))
+    return fit - difference + size
+
+
+def _entropy(z: Tensor, weights: Tensor, liked: Tensor) -> Tensor:
+    """sum_j w_j·log(1 + e^z_j) - l_j·z_j: (B, 1, 1)."""
+    return _total(weights * torch.logaddexp(z, torch.zeros_like(z)) - liked * z)
+
+
+def _total(values: Tensor) -> Tensor:
+    return values.sum(dim=(1, 2), keepdim=True)

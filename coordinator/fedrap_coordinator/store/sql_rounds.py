@@ -1,0 +1,114 @@
+"""Rounds, updates and releases in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.protocol import Added, StoredRelease
+
+_OVER = (Phase.RELEASED.value, Phase.ABANDONED.value)
+
+
+def open_round(db: sa.Connection, round_: Round, plan: bytes) -> None:
+    """Keep a new round."""
+    db.execute(
+        t.round_.insert().values(
+            id=round_.id,
+            step=round_.step,
+            release=round_.release,
+            phase=round_.phase.value,
+            plan=plan,
+            opened_at=round_.opened_at,
+        )
+    )
+
+
+def current_round(db: sa.Connection) -> tuple[Round, bytes] | None:
+    """The round that is not over, its places and updates counted."""
+    row = db.execute(t.round_.select().where(t.round_.c.phase.not_in(_OVER))).first()
+    if row is None:
+        return None
+    counts = [
+        int(db.scalar(sa.select(sa.func.count()).where(table.c.round_id == row.id)) or 0)
+        for table in (t.assignment, t.update)
+    ]
+    return Round(row.id, row.step, row.release, row.opened_at, Phase(row.phase), *counts), row.plan
+
+
+def set_phase(db: sa.Connection, round_id: bytes, phase: Phase) -> None:
+    """Keep a phase; a round that is over loses its sealed bodies."""
+    db.execute(t.round_.update().where(t.round_.c.id == round_id).values(phase=phase.value))
+    if phase.value in _OVER:
+        db.execute(t.update.update().where(t.update.c.round_id == round_id).values(body=None))
+
+
+def round_phase(db: sa.Connection, round_id: bytes) -> Phase | None:
+    """The phase of any round ever opened."""
+    found = db.scalar(sa.select(t.round_.c.phase).where(t.round_.c.id == round_id))
+    return None if found is None else Phase(found)
+
+
+def add_update(
+    db: sa.Connection, round_id: bytes, device: bytes, digest: bytes, body: bytes, now: float
+) -> Added:
+    """Keep a sealed update; the primary key makes a second one of a device impossible."""
+    values = {"round_id": round_id, "device_id": device, "digest": digest, "body": body}
+    try:
+        with db.begin_nested():
+            db.execute(t.update.insert().values(**values, received_at=now))
+    except IntegrityError:
+        known = update_digest(db, round_id, device)
+        return Added.DUPLICATE if known == digest else Added.CONFLICT
+    return Added.STORED
+
+
+def update_digest(db: sa.Connection, round_id: bytes, device: bytes) -> bytes | None:
+    """Digest of a device's update in a round."""
+    u = t.update.c
+    digest = db.scalar(sa.select(u.digest).where(u.round_id == round_id, u.device_id == device))
+    return None if digest is None else bytes(digest)
+
+
+def sealed_after(
+    db: sa.Connection, round_id: bytes, after: bytes, count: int
+) -> Sequence[tuple[bytes, bytes]]:
+    """Up to `count` sealed bodies of devices beyond `after`, in order of device."""
+    u = t.update.c
+    query = (
+        sa.select(u.device_id, u.body)
+        .where(u.round_id == round_id, u.device_id > after, u.body.is_not(None))
+        .order_by(u.device_id)
+        .limit(count)
+    )
+    return [(row.device_id, row.body) for row in db.execute(query)]
+
+
+def add_release(db: sa.Connection, release: StoredRelease, round_id: bytes | None) -> None:
+    """Keep a version of C; its round is over in the same transaction."""
+    db.execute(
+        t.release.insert().values(
+            version=release.version,
+            step=release.step,
+            devices=release.devices,
+            body=release.body,
+            gram=release.gram,
+        )
+    )
+    if round_id is not None:
+        set_phase(db, round_id, Phase.RELEASED)
+
+
+def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None:
+    """A version of C, or the latest."""
+    query = t.release.select().order_by(t.release.c.version.desc()).limit(1)
+    if version is not None:
+        query = query.where(t.release.c.version == version)
+    row = db.execute(query).first()
+    if row is None:
+        return None
+    return StoredRelease(row.version, row.step, row.devices, row.body, row.gram)

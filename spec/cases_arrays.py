@@ -1,0 +1,170 @@
+"""Vectors of arrays: quantised rows, padded shares and releases. All bit-exact."""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+from spec.vector_format import Case, File, builtins, common_items, error_name, fractions, model
+
+from fedrap_core.errors import FedRapError
+from fedrap_core.plan import Scoring
+from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.sparse import RowUpdate
+from fedrap_core.wire import messages
+from fedrap_core.wire.codec import encode
+from fedrap_core.wire.releases import model_hash, pack_release, unpack_release
+from fedrap_core.wire.share import decode_share, encode_share, uniform_shape
+
+_TASK = bytes(range(16))
+
+
+def quantize() -> File:
+    """quantize.json: rounding to the nearest and at random, bit by bit."""
+    some = [[0.1, -0.25, 0.333, 0.0], [1e-3, 2e-3, -3e-3, 1.5e-3], [-7.5, 100.0, 12.3456, 0.7]]
+    halves = [127.0, 0.5, 1.5, 2.5, 3.5, -0.5, -1.5, -2.5, -3.5, 126.5, -126.5]
+    smallest = 2.0**-126
+    given: list[tuple[str, list[list[Any]], list[list[float]] | None]] = [
+        ("three rows", some, None),
+        ("halves go to the even neighbour, below zero too", [halves], None),
+        ("a row of zeros has scale 0", [[0.0, 0.0], [1.0, -1.0]], None),
+        ("a scale below 2^-126 becomes 0 and the row zeros", [[126 * smallest, smallest]], None),
+        ("the smallest scale, 2^-126", [[127 * smallest, -63 * smallest]], None),
+        ("the largest numbers", [[1e30, -1e30, 1e29]], None),
+        ("numbers that float32 rounds first", [[0.1234567891234, 16777217.0]], None),
+        ("random rounding", some, fractions("quantize", 3, 4)),
+        ("random rounding of halves", [halves], fractions("quantize halves", 1, 11)),
+        ("random rounding with 0 is the floor", [[127.0, 0.9, -0.1]], [[0.0, 0.0, 0.0]]),
+        ("random rounding of zeros", [[0.0, 0.0]], [[0.5, 0.99]]),
+        ("not a number", [["NaN", 1.0]], None),
+        ("infinite", [[1.0, "-Infinity"]], None),
+        ("above 1e30", [[1.0], [1.1e30]], None),
+        ("above float32", [[1e39]], None),
+    ]
+    about = (
+        "rows -> float32; scale = max|row|/127 in float32, 0 if below 2^-126; step = row/scale in "
+        "float64; values = rint(step), or floor(step + uniform) where uniform is not null, clipped "
+        'to -127..127. Bit-exact. The strings "NaN" and "Infinity" stand for those numbers.'
+    )
+    return {"about": about, "cases": [_quantize_case(*case) for case in given]}
+
+
+def _quantize_case(comment: str, rows: list[list[Any]], uniform: list[list[float]] | None) -> Case:
+    given = np.array([[float(x) for x in row] for row in rows])
+    drawn = None if uniform is None else np.array(uniform)
+    case: Case = {"comment": comment, "valid": True, "rows": rows, "uniform": uniform}
+    try:
+        made = quantize_rows(given, drawn)
+    except FedRapError as error:
+        return {**case, "valid": False, "error": type(error).__name__}
+    return {**case, "scales": made.scales.tolist(), "values": made.values.tolist()}
+
+
+def shares() -> File:
+    """share.json: the padded plaintext of an update."""
+    cases = []
+    for comment, dim, rows in (
+        ("two rows, k = 3", 3, [1, 4]),
+        ("no rows, k = 2", 2, []),
+        ("rows beyond 65,535, k = 4", 4, [0, 7, 70_000, 2**31]),
+        ("enough rows for the second bucket, k = 8", 8, list(range(0, 60, 2))),
+    ):
+        numbers = fractions(comment, len(rows) + dim, dim, per=200)
+        values = [[x - 0.5 for x in row] for row in numbers[: len(rows)]]
+        square = numbers[len(rows) :]
+        triangle = [square[i][j] for i in range(dim) for j in range(i, dim)]
+        update = RowUpdate(
+            np.array(rows, dtype=np.int64), np.array(values).reshape(-1, dim), np.array(triangle)
+        )
+        uniform = fractions(f"{comment} u", *uniform_shape(update))
+        raw = encode_share(update, np.array(uniform))
+        back = decode_share(raw, dim)
+        cases.append(
+            {
+                "comment": comment, "valid": True, "dim": dim, "rows": rows, "values": values,
+                "triangle": triangle, "uniform": uniform, "bytes": raw.hex(),
+                "decoded_values": back.values.tolist(), "decoded_triangle": back.triangle.tolist(),
+            }
+        )  # fmt: skip
+    about = (
+        "u32 little-endian length | msgpack share | zeros up to a bucket (512, 768, 1024, ...). "
+        "The triangle, row by row, is filled with zeros to whole rows of dim; uniform has a row "
+        "for each row of values, then for each row of the triangle. Bit-exact both ways."
+    )
+    return {"about": about, "cases": cases + _refused_shares(bytes.fromhex(cases[0]["bytes"]))}
+
+
+def _refused_shares(good: bytes) -> list[Case]:
+    body = encode(messages.Share(
+        rows=bytes(7), scales=bytes(4), values=bytes(3), triangle_scales=bytes(8), triangle=bytes(6)
+    ))  # fmt: skip
+    other = encode(messages.OfferRequest(release=1))
+    bad = [
+        ("no bytes", 3, b""),
+        ("a length beyond the end", 3, good[:40]),
+        ("another dim", 4, good),
+        ("a row number cut in the middle", 3, struct.pack("<I", len(body)) + body),
+        ("another message", 3, struct.pack("<I", len(other)) + other),
+        ("zeros", 3, bytes(512)),
+    ]
+    return [
+        {
+            "comment": comment, "valid": False, "dim": dim, "bytes": raw.hex(),
+            "error": error_name(partial(decode_share, raw, dim)),
+        }
+        for comment, dim, raw in bad
+    ]  # fmt: skip
+
+
+def releases() -> File:
+    """release.json: the hash that names a model, and its message."""
+    cases: list[Case] = []
+    for comment, size, dim in (("three items", 3, 4), ("no items", 0, 2), ("one item", 1, 1)):
+        stored = model(comment, size, dim)
+        release = pack_release(_TASK, 5, common_items(stored), Scoring(w0=0.25))
+        cases.append(_release_case(comment, release, stored, {}))
+    good = pack_release(_TASK, 5, common_items(model("three items", 3, 4)), Scoring())
+    changed: list[tuple[str, dict[str, Any]]] = [
+        ("another hash", {"model": bytes(32)}),
+        ("a value changed", {"values": b"\1" + good.values[1:]}),
+        ("a scale changed", {"scales": struct.pack("<f", 1.0) + good.scales[4:]}),
+        ("a value missing", {"values": good.values[:-1]}),
+        ("a scale missing", {"scales": good.scales[:-4]}),
+        ("another size", {"size": 4}),
+        ("the shape transposed", {"size": 4, "dim": 3, "scales": good.scales + bytes(4)}),
+    ]
+    for comment, fields in changed:
+        broken = msgspec.structs.replace(good, **fields)
+        cases.append(_release_case(comment, broken, None, {"error": _unpack_error(broken)}))
+    for scale in (float("nan"), float("inf"), -1.0, 20_000.0):
+        items = QuantizedRows(np.ones((1, 2), dtype=np.int8), np.array([scale], dtype=np.float32))
+        hostile = messages.Release(
+            task=_TASK, version=1, step=1, size=1, dim=2, scoring=Scoring(),
+            model=model_hash(items), scales=items.scales.tobytes(), values=items.values.tobytes(),
+        )  # fmt: skip
+        outcome = {"error": _unpack_error(hostile)}
+        cases.append(
+            _release_case(f"an honest hash over a scale of {scale}", hostile, None, outcome)
+        )
+    about = (
+        'model = SHA-256 of "fedrap/1 model" | u32 size | u32 dim | f32 scales | i8 values, all '
+        "little-endian; bytes is the release message. Refused cases decode, but must not be used."
+    )
+    return {"about": about, "cases": cases}
+
+
+def _unpack_error(release: messages.Release) -> str:
+    return error_name(partial(unpack_release, release))
+
+
+def _release_case(
+    comment: str, release: messages.Release, stored: Case | None, outcome: Case
+) -> Case:
+    case: Case = {"comment": comment, "valid": not outcome, "hash": release.model.hex()}
+    if stored is not None:
+        fields = {"task": release.task.hex(), "version": release.version, "step": release.step}
+        case = {**case, **fields, "scoring": builtins(release.scoring), "items": stored}
+    return {**case, "bytes": encode(release).hex(), **outcome}

@@ -1,0 +1,267 @@
+"""The golden vectors: the tool still makes them, and the core alone replays every case.
+
+The replay reads nothing but the JSON, the way another language would.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from spec import make_vectors
+
+from fedrap_core import errors, plan
+from fedrap_core.accounting import charged_epsilon
+from fedrap_core.learn import Learner, Learning, RoundSum, compute_share, learn_step, pose_share
+from fedrap_core.model import CommonItems, History
+from fedrap_core.plan import Scoring, SolveMethod
+from fedrap_core.privacy import clip_to_norm
+from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.ranking import explain, rank
+from fedrap_core.solve import Taste, derive_taste
+from fedrap_core.sparse import RowUpdate
+from fedrap_core.wire import codec, messages, releases, share, signing
+from fedrap_core.wire.keys import private_from_bytes, public_from_point
+from fedrap_core.wire.seal import open_update, seal_context
+
+FOLDER = Path(__file__).parents[2] / "spec" / "vectors"
+FILES = {path.stem: json.loads(path.read_text("utf-8")) for path in FOLDER.glob("*.json")}
+KINDS: dict[str, Any] = {
+    **{str(kind.__struct_config__.tag): kind for kind in messages.Message.__subclasses__()},
+    "plan": plan.Plan,
+    "scoring": Scoring,
+}
+Case = dict[str, Any]
+
+
+def _near(made: Any, stored: Any) -> None:
+    assert np.shape(made) == np.shape(stored)
+    np.testing.assert_allclose(made, stored, rtol=1e-9, atol=1e-11)
+
+
+def _bytes(case: Case, *names: str) -> list[bytes]:
+    return [bytes.fromhex(case[name]) for name in names]
+
+
+def _plain(value: Any) -> Any:
+    """JSON back to what a message is made of: {"hex": ...} is bytes."""
+    if isinstance(value, dict):
+        if list(value) == ["hex"]:
+            return bytes.fromhex(value["hex"])
+        return {name: _plain(inner) for name, inner in value.items()}
+    return value
+
+
+def _items(case: Case) -> CommonItems:
+    values = np.array(case["values"], dtype=np.int8).reshape(-1, case["dim"])
+    return CommonItems(
+        1, QuantizedRows(values, np.array([float(s) for s in case["scales"]], dtype=np.float32))
+    )
+
+
+def _history(case: Case) -> History:
+    rows, weights = case["history"]["rows"], case["history"]["weights"]
+    return History(np.array(rows, dtype=np.int64), np.array(weights, dtype=np.float64))
+
+
+def _taste(case: Case) -> tuple[CommonItems, Taste, Scoring]:
+    common, scoring = _items(case["model"]), msgspec.convert(case["scoring"], Scoring)
+    return common, derive_taste(common, common.gram(), _history(case), scoring), scoring
+
+
+def replay_codec(case: Case) -> None:
+    kind, (raw,) = KINDS[case["type"]], _bytes(case, "bytes")
+    inside = case["type"] in ("plan", "scoring")
+    limit = case.get("max_bytes", codec.MAX_BYTES)
+    read = (codec.decode_value if inside else codec.decode)(kind, raw, limit)
+    fields = _plain(case["fields"]) if inside else {"type": case["type"], **_plain(case["fields"])}
+    assert read == msgspec.convert(fields, kind, builtin_types=(bytes,))
+    if case["direction"] == "both":
+        assert (codec.encode_value if inside else codec.encode)(read) == raw
+
+
+def replay_seal(case: Case) -> None:
+    names = ("task", "round", "model", "plan", "device", "seal_id", "sealed")
+    fields = dict(zip(names, _bytes(case, *names), strict=True))
+    update = messages.Update(step=case["step"], **fields)
+    info = seal_context(
+        update.task, update.round, update.step, update.model, update.plan, update.device,
+        update.seal_id,
+    )  # fmt: skip
+    assert info.hex() == case["info"]
+    opened = open_update(update, private_from_bytes(bytes.fromhex(case["private_key"])))
+    assert opened.hex() == case["plaintext"]
+
+
+def replay_signing(case: Case) -> None:
+    body, device, key, signature = _bytes(case, "body", "device", "public_key", "signature")
+    message = signing.signed_bytes(case["method"], case["path"], body, device, case["nonce"])
+    assert message.hex() == case["message"]
+    signing.verify(public_from_point(key), message, signature)
+
+
+def replay_quantize(case: Case) -> None:
+    rows = np.array([[float(x) for x in row] for row in case["rows"]])
+    uniform = None if case["uniform"] is None else np.array(case["uniform"])
+    made = quantize_rows(rows, uniform)
+    assert made.scales.tolist() == case["scales"]
+    assert made.values.tolist() == case["values"]
+
+
+def replay_share(case: Case) -> None:
+    (raw,), dim = _bytes(case, "bytes"), case["dim"]
+    back = share.decode_share(raw, dim)
+    values = np.array(case["values"]).reshape(-1, dim)
+    update = RowUpdate(np.array(case["rows"], dtype=np.int64), values, np.array(case["triangle"]))
+    assert share.encode_share(update, np.array(case["uniform"])) == raw
+    assert back.rows.tolist() == case["rows"]
+    assert back.values.tolist() == case["decoded_values"]
+    assert back.triangle.tolist() == case["decoded_triangle"]
+
+
+def replay_release(case: Case) -> None:
+    (raw,) = _bytes(case, "bytes")
+    release = codec.decode(messages.Release, raw)
+    common = releases.unpack_release(release)
+    stored = _items(case["items"])
+    assert np.array_equal(common.items.values, stored.items.values)
+    assert np.array_equal(common.items.scales, stored.items.scales)
+    assert releases.model_hash(stored.items).hex() == case["hash"]
+    again = CommonItems(case["version"], stored.items)
+    scoring = msgspec.convert(case["scoring"], Scoring)
+    (task,) = _bytes(case, "task")
+    assert codec.encode(releases.pack_release(task, case["step"], again, scoring)) == raw
+
+
+def replay_solve(case: Case) -> None:
+    common, taste, _ = _taste(case)
+    assert taste.items.tolist() == case["items"]
+    assert taste.personal.rows.tolist() == case["items"][: len(case["personal"])]
+    _near(taste.weights, case["weights"])
+    _near(taste.user, case["user"])
+    _near(taste.personal.offsets, case["personal"])
+    _near(common.take(np.arange(common.size)) @ taste.user, case["shared"])
+
+
+def replay_ranking(case: Case) -> None:
+    common, taste, scoring = _taste(case)
+    allowed = np.ones(common.size, dtype=np.bool_)
+    allowed[case["hidden"]] = False
+    found = rank(common, taste, scoring, case["n"], allowed)
+    assert found.rows.tolist() == case["rows"]
+    _near(found.shared, case["shared"])
+    _near(found.personal, case["personal"])
+
+
+def replay_explain(case: Case) -> None:
+    common, taste, scoring = _taste(case)
+    reasons = explain(common, taste, scoring, case["row"])
+    assert reasons.items.tolist() == case["items"]
+    _near(reasons.shared, case["shared"])
+    _near(reasons.personal, case["personal"])
+
+
+def replay_share_of_round(case: Case) -> None:
+    common, method = _items(case["model"]), msgspec.convert(case["method"], SolveMethod)
+    made = compute_share(pose_share(common, common.gram(), _history(case), method))
+    sent = clip_to_norm(made.update, case["clip"])
+    assert sent.rows.tolist() == case["rows"]
+    _near(made.user, case["user"])
+    _near(made.loss, case["loss"])
+    _near(made.update.norm(), case["norm"])
+    _near(sent.values, np.reshape(case["values"], (-1, method.dim)))
+    _near(sent.triangle, case["triangle"])
+
+
+def replay_learn_step(case: Case) -> None:
+    method, learning = SolveMethod, Learning
+    state = Learner(np.array(case["common"]), case["gram"] and np.array(case["gram"]))
+    total = RoundSum(
+        np.array(case["sum"]["rows"], dtype=np.int64),
+        np.reshape(case["sum"]["values"], (-1, state.common.shape[1])).astype(np.float64),
+        np.array(case["sum"]["triangle"]),
+        case["sum"]["devices"],
+    )
+    after = learn_step(
+        state, total, msgspec.convert(case["method"], method),
+        msgspec.convert(case["learning"], learning), case["step"],
+    )  # fmt: skip
+    _near(after.common, case["new_common"])
+    _near(after.gram, case["new_gram"])
+
+
+def replay_accounting(case: Case) -> None:
+    charged = charged_epsilon(case["participations"], case["noise"], case["delta"])
+    assert charged == pytest.approx(float(case["epsilon"]), rel=1e-9)
+
+
+REPLAYS: dict[str, Callable[[Case], None]] = {
+    name.removeprefix("replay_"): replay
+    for name, replay in list(globals().items())
+    if name.startswith("replay_")
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [(name, case) for name in sorted(FILES) for case in FILES[name]["cases"]],
+    ids=lambda part: part if isinstance(part, str) else part["comment"],
+)
+def test_the_core_replays_every_case_of_the_golden_vectors(name: str, case: Case) -> None:
+    if case["valid"]:
+        REPLAYS[name](case)
+    else:
+        with pytest.raises(getattr(errors, case["error"])):
+            REPLAYS[name](case)
+
+
+def test_every_file_has_a_replay_says_what_it_is_and_is_small() -> None:
+    assert set(FILES) == set(REPLAYS)
+    assert all(file["about"] and file["cases"] for file in FILES.values())
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 400_000
+
+
+def test_every_message_has_a_vector() -> None:
+    assert {case["type"] for case in FILES["codec"]["cases"] if case["valid"]} == set(KINDS)
+
+
+def test_the_tool_still_makes_the_committed_vectors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert make_vectors.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_the_tool_writes_the_committed_bytes_and_keeps_seals(tmp_path: Path) -> None:
+    for name in ("seal", "signing"):
+        (tmp_path / f"{name}.json").write_bytes((FOLDER / f"{name}.json").read_bytes())
+    assert make_vectors.main(["--folder", str(tmp_path)]) == 0
+    for name in ("codec", "quantize", "release", "seal", "share", "signing"):
+        assert (tmp_path / f"{name}.json").read_bytes() == (FOLDER / f"{name}.json").read_bytes()
+
+
+def test_the_tool_sees_a_difference_and_a_missing_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make_vectors.main(["--folder", str(tmp_path)]) == 0
+    assert make_vectors.main(["--folder", str(tmp_path), "--check"]) == 0
+    solve = (tmp_path / "solve.json").read_text("utf-8")
+    changed = solve.replace('"user": [0.940991588629', '"user": [0.940991689629')
+    assert changed != solve
+    (tmp_path / "solve.json").write_text(changed, "utf-8")
+    (tmp_path / "share.json").unlink()
+    (tmp_path / "stray.json").write_text("{}", "utf-8")
+    assert make_vectors.main(["--folder", str(tmp_path), "--check"]) == 1
+    said = capsys.readouterr().err
+    assert "solve.json: $.cases[0].user[0]" in said
+    assert "share.json: missing" in said
+    assert "stray.json" in said
+
+
+def test_a_last_digit_of_another_platform_is_no_difference(tmp_path: Path) -> None:
+    make_vectors.main(["--folder", str(tmp_path)])
+    solve = (tmp_path / "solve.json").read_text("utf-8")
+    (tmp_path / "solve.json").write_text(solve.replace("0.940991588629", "0.940991588631"), "utf-8")
+    assert make_vectors.main(["--folder", str(tmp_path), "--check"]) == 0
