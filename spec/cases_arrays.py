@@ -108,6 +108,7 @@ def _refused_shares(good: bytes) -> list[Case]:
         ("another dim", 4, good),
         ("a row number cut in the middle", 3, struct.pack("<I", len(body)) + body),
         ("another message", 3, struct.pack("<I", len(other)) + other),
+        ("a whole share that says it is longer", 3, struct.pack("<I", 509) + good[4:]),
         ("zeros", 3, bytes(512)),
     ]
     return [

@@ -108,7 +108,11 @@ def _refused_messages(request: Case) -> list[Case]:
         ("a negative number", "offer-request", msgpack.packb({**request, "release": -1})),
         ("a number too large", "offer-request", msgpack.packb({**request, "release": 2**31 + 1})),
         ("a float for an integer", "offer-request", msgpack.packb({**request, "release": 3.0})),
-        ("a string for bytes", "enrolled", msgpack.packb({**enrolled, "task": "A" * 24})),
+        (
+            "a base64 string for bytes",
+            "enrolled",
+            msgpack.packb({**enrolled, "task": "A" * 22 + "=="}),
+        ),
         ("15 bytes of 16", "enrolled", msgpack.packb({**enrolled, "task": _ID[:15]})),
         ("not a number", "offer", msgpack.packb({**offer, "closes_in": float("nan")})),
         ("infinite", "offer", msgpack.packb({**offer, "closes_in": float("inf")})),

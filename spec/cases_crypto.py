@@ -148,6 +148,7 @@ def _broken_signatures(request: tuple[str, str, bytes, bytes, int], signature: b
         ("s before r", request, signature[32:] + signature[:32]),
         ("r and s zero", request, bytes(64)),
         ("one byte short", request, signature[:-1]),
+        ("s with a zero before it", request, signature[:32] + b"\0" + signature[32:]),
         ("empty", request, b""),
     ]
     cases = []

@@ -89,15 +89,14 @@ def build_solve() -> ModelProto:
         helper.make_node(
             "Loop",
             ["steps", "go", start, right, first, product],
-            ["x", "r_end", "p_end", "error"],
+            ["user", "r_end", "p_end", "error"],
             body=body,
         )
     )
-    wrong = g.op("Mul", g.op("Sub", g.op("MatMul", "x", own_t), "one"), "weights")  # (B, 1, n)
+    wrong = g.op("Mul", g.op("Sub", g.op("MatMul", "user", own_t), "one"), "weights")  # (B, 1, n)
     g.op("ReduceSum", wrong, "last", name="missed", keepdims=1)
-    g.op("Mul", g.flip(wrong), "x", name="gradients")
-    g.op("Mul", g.flip("x"), "x", name="outer")
-    g.op("Identity", "x", name="user")
+    g.op("Mul", g.flip(wrong), "user", name="gradients")
+    g.op("Mul", g.flip("user"), "user", name="outer")
     inputs = [
         tensor("own", kind, ["B", "n", "k"]),
         tensor("weights", kind, ["B", 1, "n"]),

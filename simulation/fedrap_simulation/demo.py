@@ -43,9 +43,9 @@ class DemoPlan:
 
     shape: Shape = field(default_factory=Shape)
     rounds: int = 20
-    dim: int = 16
-    noise: float = 0.0
-    clip: float = 30.0
+    dim: int = 12
+    noise: float = 0.3
+    clip: float = 4.0
     seed: int = 7
 
 
@@ -111,12 +111,12 @@ def settings_for(plan: DemoPlan, folder: Path, population: Population) -> Settin
             delta=min(1e-5, plan.shape.users**-1.1),
         ),
         learning=Learning(
-            eta=0.4,
+            eta=0.3,
             decay=0.95,
-            memory=0.5,
+            memory=0.8,
             population=plan.shape.users,
             density=float(np.mean(lengths)) / plan.shape.items,
-            threshold=0.3,
+            threshold=3.0,
         ),
     )
 

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from fedrap import Recommendation
+from fedrap_core.accounting import charged_epsilon
 from fedrap_simulation.demo import DemoPlan, DemoResult, RoundLine
 
 
@@ -90,9 +91,13 @@ def _summary(result: DemoResult) -> Table:
 def _epsilon_words(result: DemoResult) -> tuple[str, str]:
     rounds = f"{result.participations} rounds a device"
     if result.epsilon is None:
-        return "infinite", f"no noise was asked for ({rounds}); try --noise 1"
-    words = f"delta {result.delta:.0e}, noise {result.noise:g} x clip, {rounds}, unamplified"
-    return f"{result.epsilon:.1f}", words
+        return "infinite", f"no noise, so nothing is promised ({rounds})"
+    words = [f"delta {result.delta:.0e}, noise {result.noise:g} x clip, {rounds}, unamplified"]
+    # At equal noise per device the noise of the sum grows with the crowd, and epsilon falls.
+    for crowd in (10, 100):
+        spent = charged_epsilon(result.participations, result.noise * crowd, result.delta)
+        words.append(f"{result.devices * crowd:,} devices, same noise per device: {spent:.1f}")
+    return f"{result.epsilon:.1f}", "\n".join(words)
 
 
 def _example(result: DemoResult) -> Table:

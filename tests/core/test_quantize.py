@@ -76,6 +76,14 @@ def test_the_largest_entry_of_a_row_has_127_steps_either_way() -> None:
     assert quantized.shape == (2, 2)
 
 
+@pytest.mark.parametrize(("sign", "uniform"), [(-1.0, 0.0), (1.0, 1.0 - 2.0**-53)])
+def test_the_largest_entry_never_leaves_the_127_steps(sign: float, uniform: float) -> None:
+    """A scale that float32 rounded down makes it 127.000004 steps, and int8 would wrap."""
+    peaks = sign * np.linspace(0.1, 1.0, 1000)[:, None]
+    quantized = quantize_rows(peaks, np.full(peaks.shape, uniform))
+    assert set(quantized.values.ravel().tolist()) <= {int(sign) * 127, int(sign) * 126}
+
+
 @quick
 @given(seeds)
 def test_a_row_and_its_negative_quantise_alike(seed: int) -> None:

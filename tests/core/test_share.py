@@ -102,6 +102,12 @@ def test_arbitrary_bytes_raise_only_documented_errors(raw: bytes, dim: int) -> N
         decode_share(raw, dim)
 
 
+def test_a_length_of_more_than_there_is_is_malformed_even_around_a_whole_share() -> None:
+    body = encode(_share())
+    with pytest.raises(MalformedMessage):
+        decode_share(struct.pack("<I", len(body) + 1) + body, 2)
+
+
 def test_another_message_in_place_of_a_share_is_refused() -> None:
     body = encode(OfferRequest(release=1))
     with pytest.raises(UnsupportedVersion):

@@ -96,6 +96,11 @@ def test_arbitrary_bytes_are_an_invalid_signature_and_nothing_worse(raw: bytes) 
         verify(PUBLIC, MESSAGE, raw)
 
 
+def test_the_same_numbers_in_another_length_are_an_invalid_signature() -> None:
+    with pytest.raises(SignatureInvalid):
+        verify(PUBLIC, MESSAGE, SIGNATURE[:32] + b"\0" + SIGNATURE[32:])
+
+
 @pytest.mark.parametrize("r", [0, 1, ORDER - 1, ORDER, 2**256 - 1])
 @pytest.mark.parametrize("s", [0, 1, ORDER - 1, ORDER, 2**256 - 1])
 def test_numbers_at_the_edge_of_the_curve_are_an_invalid_signature(r: int, s: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_core.learn import LocalShare, ShareProblem
+from fedrap_core.learn import LocalShare, ShareProblem, compute_share
 from fedrap_core.paper.objective import LocalModel
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.paper.training import finish
@@ -49,15 +49,33 @@ def pack_shares(problems: Sequence[ShareProblem]) -> tuple[Array, Array]:
     return own, weights
 
 
-def unpack_share(
-    problem: ShareProblem, user: Array, gradients: Array, outer: Array, missed: float
-) -> LocalShare:
-    """One device's share: user (k,), gradients (>= n, k), outer (k, k), sum of a·(<x,C> - 1)."""
-    count = len(problem.rows)
-    triangle = outer.ravel().take(_upper(len(user)))
-    total = float(problem.weights.sum())
-    loss = -missed / total if total else 1.0
-    return LocalShare(RowUpdate(problem.rows, gradients[:count], triangle), user, loss)
+def unpack_shares(
+    problems: Sequence[ShareProblem],
+    users: Array,
+    gradients: Array,
+    outers: Array,
+    missed: Array,
+    good: Sequence[bool],
+) -> list[LocalShare]:
+    """Each device's share from (B, …) arrays; those that are not `good` by the reference.
+
+    users (B, k), gradients (B, >= n, k), outers (B, k, k), missed (B,) the sums of a·(<x,C> - 1).
+
+    Raises:
+        BrokenModel: the reference refuses a device's C as well.
+    """
+    dim = users.shape[1]
+    triangles = outers.reshape(len(problems), dim * dim).take(_upper(dim), axis=1, mode="clip")
+    shares = []
+    for place, problem in enumerate(problems):
+        if not good[place]:
+            shares.append(compute_share(problem))
+            continue
+        update = RowUpdate(problem.rows, gradients[place, : len(problem.rows)], triangles[place])
+        total = float(problem.weights.sum())
+        loss = -float(missed[place]) / total if total else 1.0
+        shares.append(LocalShare(update, users[place], loss))
+    return shares
 
 
 @lru_cache(maxsize=8)

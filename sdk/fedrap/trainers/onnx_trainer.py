@@ -20,7 +20,7 @@ from fedrap.trainers.batching import (
     pack_shares,
     paper_size,
     unpack_paper,
-    unpack_share,
+    unpack_shares,
 )
 from fedrap_core.learn import LocalShare, ShareProblem, compute_share
 from fedrap_core.paper.problem import PaperProblem, PaperResult
@@ -35,6 +35,8 @@ MOST_STEPS = 64
 # Bounds the error of x, and of a gradient over the norm of x, in absolute terms.
 PRECISION = 2e-6
 _KEPT_RELEASES = 4
+_STEPS = np.array(MOST_STEPS, dtype=np.int64)
+_OUTPUTS = ["user", "gradients", "outer", "missed", "error"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +91,7 @@ class OnnxTrainer:
 
     def _release(self, base: Matrix) -> _Release | None:
         for release in self._releases:
-            if np.array_equal(release.base, base):
+            if release.base is base or np.array_equal(release.base, base):
                 return release
         try:
             with np.errstate(all="ignore"):
@@ -99,7 +101,7 @@ class OnnxTrainer:
             return None
         if not (np.all(np.isfinite(inverse)) and floor > 0):
             return None
-        release = _Release(base.copy(), inverse, floor)
+        release = _Release(base, inverse, floor)
         # One assignment of an immutable value: two threads can at worst compute it twice.
         self._releases = (release, *self._releases[: _KEPT_RELEASES - 1])
         return release
@@ -107,34 +109,32 @@ class OnnxTrainer:
 
 def _solve(problems: list[ShareProblem], release: _Release | None) -> list[LocalShare]:
     """Devices of one release in one run, those that fail by the reference."""
-    if release is None:
-        return [compute_share(problem) for problem in problems]
-    if max(len(problem.rows) for problem in problems) == 0:
+    if release is None or max(len(problem.rows) for problem in problems) == 0:
         return [compute_share(problem) for problem in problems]
     own, weights = pack_shares(problems)
-    largest = np.maximum(weights.max(axis=2, keepdims=True), 1e-12)  # (B, 1, 1)
-    # |x - x*| <= e/sqrt(floor) and |<x - x*, C_l>| <= e/sqrt(a_l), e the error's energy norm.
-    goal = PRECISION * np.minimum(
-        np.sqrt(release.floor) / np.maximum(largest, 1.0), 1.0 / np.sqrt(largest)
-    )
+    goals = [_goal(problem, release.floor) for problem in problems]
     users, gradients, outers, missed, errors = SESSIONS.get(SOLVE).run(
-        None,
+        _OUTPUTS,
         {
             "own": own,
             "weights": weights,
-            "base": release.base,
+            "base": problems[0].base,
             "inverse": release.inverse,
-            "goal": goal**2,
-            "steps": np.array(MOST_STEPS, dtype=np.int64),
+            "goal": np.array(goals).reshape(-1, 1, 1),
+            "steps": _STEPS,
         },
     )
-    done = (errors <= goal**2).ravel() & np.isfinite(users).all(axis=(1, 2))  # NaN is not done
-    return [
-        unpack_share(problem, users[i, 0], gradients[i], outers[i], float(missed[i, 0, 0]))
-        if done[i]
-        else compute_share(problem)
-        for i, problem in enumerate(problems)
-    ]
+    done = [error <= goal for error, goal in zip(errors.ravel().tolist(), goals, strict=True)]
+    return unpack_shares(problems, users[:, 0], gradients, outers, missed.ravel(), done)
+
+
+def _goal(problem: ShareProblem, floor: float) -> float:
+    """The square of the energy norm e that the error of x may have.
+
+    |x - x*| <= e/sqrt(floor) and |<x - x*, C_l>| <= e/sqrt(a_l) bound x and the gradients by it.
+    """
+    largest = max(float(problem.weights.max(initial=0.0)), 1e-12)
+    return PRECISION**2 * min(floor / max(largest, 1.0) ** 2, 1.0 / largest)
 
 
 def _train(problems: list[PaperProblem]) -> list[PaperResult]:

@@ -19,9 +19,9 @@ from fedrap.trainers.batching import (
     pack_shares,
     paper_size,
     unpack_paper,
-    unpack_share,
+    unpack_shares,
 )
-from fedrap_core.learn import LocalShare, ShareProblem, compute_share
+from fedrap_core.learn import LocalShare, ShareProblem
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.paper.training import train_local
 
@@ -102,14 +102,10 @@ def _solve(problems: list[ShareProblem], device: torch.device) -> list[LocalShar
         gradients = (wrong * users.mT).cpu().numpy()  # (B, n, k)
         outers = (users * users.mT).cpu().numpy()  # (B, k, k)
         missed = wrong.sum(dim=(1, 2)).cpu().numpy()  # (B,)
-        good = ((failed == 0) & torch.isfinite(users).all(dim=2).all(dim=1)).cpu().numpy()
+        # Where Cholesky fails the reference decides: it refuses C, or solves it after all.
+        good = ((failed == 0) & torch.isfinite(users).all(dim=2).all(dim=1)).tolist()
         found = users[:, :, 0].cpu().numpy()  # (B, k)
-    return [
-        unpack_share(problem, found[i], gradients[i], outers[i], float(missed[i]))
-        if good[i]
-        else compute_share(problem)  # refuses it, or solves what Cholesky can't
-        for i, problem in enumerate(problems)
-    ]
+    return unpack_shares(problems, found, gradients, outers, missed, good)
 
 
 def _train(problems: list[PaperProblem], device: torch.device) -> list[PaperResult]:
