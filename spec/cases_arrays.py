@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from spec.vector_format import Case, File, builtins, common_items, error_name, fractions, model
 
 from fedrap_core.errors import FedRapError
 from fedrap_core.plan import Scoring
@@ -17,7 +16,8 @@ from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import messages
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.releases import model_hash, pack_release, unpack_release
-from fedrap_core.wire.share import decode_share, encode_share, uniform_shape
+from fedrap_core.wire.share import decode_share, encode_share, pad, uniform_shape
+from spec.vector_format import Case, File, builtins, common_items, error_name, fractions, model
 
 _TASK = bytes(range(16))
 
@@ -106,8 +106,9 @@ def _refused_shares(good: bytes) -> list[Case]:
         ("no bytes", 3, b""),
         ("a length beyond the end", 3, good[:40]),
         ("another dim", 4, good),
-        ("a row number cut in the middle", 3, struct.pack("<I", len(body)) + body),
-        ("another message", 3, struct.pack("<I", len(other)) + other),
+        ("a row number cut in the middle", 3, pad(body)),
+        ("another message", 3, pad(other)),
+        ("a share without its padding", 3, good[:-1]),
         ("a whole share that says it is longer", 3, struct.pack("<I", 509) + good[4:]),
         ("zeros", 3, bytes(512)),
     ]

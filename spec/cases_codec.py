@@ -7,12 +7,12 @@ import struct
 
 import msgpack
 import msgspec
-from spec.vector_format import Case, File, builtins, error_name
 
 from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.wire import messages
 from fedrap_core.wire.codec import decode, decode_value, encode, encode_value
 from fedrap_core.wire.messages import Message
+from spec.vector_format import Case, File, builtins, error_name
 
 _ID, _DIGEST = bytes(range(16)), hashlib.sha256(b"a digest").digest()
 _POINT = b"\4" + bytes(range(64))

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-from spec.vector_format import Case, File, error_name
 
 from fedrap_core.wire.keys import private_from_bytes, public_point
 from fedrap_core.wire.messages import Offer, Update
 from fedrap_core.wire.seal import open_update, seal_context, seal_id, seal_update
 from fedrap_core.wire.signing import MAX_NONCE, sign, signed_bytes, verify
+from spec.vector_format import Case, File, error_name
 
 _PRIVATE = private_from_bytes(hashlib.sha256(b"fedrap vectors: a private key").digest())
 _OTHER = private_from_bytes(hashlib.sha256(b"fedrap vectors: another private key").digest())

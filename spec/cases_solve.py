@@ -6,17 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from spec.vector_format import (
-    TOLERANCE,
-    Case,
-    File,
-    builtins,
-    common_items,
-    fractions,
-    history,
-    model,
-    rounded,
-)
 
 from fedrap_core.accounting import charged_epsilon
 from fedrap_core.errors import FedRapError
@@ -32,6 +21,17 @@ from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.privacy import clip_to_norm
 from fedrap_core.ranking import explain, rank
 from fedrap_core.solve import derive_taste
+from spec.vector_format import (
+    TOLERANCE,
+    Case,
+    File,
+    builtins,
+    common_items,
+    fractions,
+    history,
+    model,
+    rounded,
+)
 
 _TINY: Case = {
     "dim": 4,

@@ -24,6 +24,7 @@ from fedrap_core.wire.signing import (
 COORDINATOR = web.AppKey("coordinator", Coordinator)
 REGISTRY = web.AppKey("registry", Registry)
 MEDIA_TYPE = "application/vnd.fedrap+msgpack"
+_SMALL = 4096  # bytes of every request but an update
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -47,7 +48,7 @@ async def get_health(request: web.Request) -> web.Response:
 
 async def post_enrol(request: web.Request) -> web.Response:
     """A token for a device id."""
-    message = decode(Enrol, await request.read())
+    message = decode(Enrol, await request.read(), _SMALL)
     task = request.app[COORDINATOR].task
     return _answer(await request.app[REGISTRY].enrol(message, task))
 
@@ -55,7 +56,7 @@ async def post_enrol(request: web.Request) -> web.Response:
 async def post_offer(request: web.Request) -> web.Response:
     """A place in the open round."""
     device, body = await _signed(request)
-    return _answer(await request.app[COORDINATOR].offer(device, decode(OfferRequest, body)))
+    return _answer(await request.app[COORDINATOR].offer(device, decode(OfferRequest, body, _SMALL)))
 
 
 async def post_update(request: web.Request) -> web.Response:

@@ -63,6 +63,11 @@ class Coordinator:
         """The id of the task; known after `start`."""
         return self._task
 
+    @property
+    def round(self) -> Round | None:
+        """The open round, as a value."""
+        return self._round
+
     async def start(self) -> None:
         """Take up where the store left off: the latest release, and the round that was open."""
         await self._store.open()

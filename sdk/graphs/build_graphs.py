@@ -66,24 +66,32 @@ def finish(writer: GraphWriter, name: str, inputs: list[Any], outputs: list[Any]
 def build_solve() -> ModelProto:
     """`solve`: x by conjugate gradients, preconditioned with G^-1, then the device's share.
 
-    M = G + sum_l a_l C_l C_l' is never below G, so r'G^-1 r of a residual r bounds the square of
-    the error's energy norm: the loop ends when that is at most `goal` for every device of the
-    batch, or after `steps`. float64 throughout: g_j = a_j·(<x,C_j> - 1)·x loses too many digits
+    The rows come as sqrt(a_l)·C_l, with the roots beside them.
+    M = G + sum_l a_l C_l C_l' is never below G, so e^2 = r'G^-1 r of a residual r bounds the
+    error of x: |x - x*| <= e/sqrt(smallest eigenvalue of G), |<x - x*, C_l>| <= e/sqrt(a_l). The
+    loop ends when e^2 is at most goal = precision / max(1, largest a_l) for every device of the
+    batch, or after `steps`; the host looks at error <= goal.
+    float64 throughout: g_j = a_j·(<x,C_j> - 1)·x loses too many digits
     in float32 once a history explains its items well.
     """
     kind = TensorProto.DOUBLE
     g = GraphWriter("s")
     g.constant("last", np.array([-1], dtype=np.int64))
-    g.constant("one", np.float64(1.0))
     g.constant("zero", np.float64(0.0))
-    g.constant("tiny", np.float64(1e-300))  # keeps 0/0 of an empty device at 0
+    g.constant("one", np.float64(1.0))
+    # Keeps 0/0 of an empty device at 0. ONNX Runtime takes what a float32 can't hold for zero and
+    # leaves the addition out.
+    g.constant("tiny", np.float64(1e-30))
     g.constant("go", np.array(True))
-    own_t = g.flip("own")  # (B, k, n)
-    system = g.op("Add", g.op("MatMul", g.op("Mul", own_t, "weights"), "own"), "base", name="M")
-    right = g.op("MatMul", "weights", "own")  # (B, 1, k)
+    scaled_t = g.flip("scaled")  # (B, k, n)
+    system = g.op("Add", g.op("MatMul", scaled_t, "scaled"), "base", name="M")
+    right = g.op("MatMul", "roots", "scaled")  # (B, 1, k)
     first = g.op("MatMul", right, "inverse")
     product = g.op("Add", g.total(g.op("Mul", right, first), "last"), "tiny")
     start = g.op("Sub", right, right)
+    weights = g.op("Mul", "roots", "roots")  # (B, 1, n)
+    largest = g.op("Max", g.op("ReduceMax", weights, axes=[2], keepdims=1), "one")
+    g.op("Div", "precision", largest, name="goal")  # (B, 1, 1)
     body = _conjugate_gradient(system)
     g.nodes.append(
         helper.make_node(
@@ -93,24 +101,27 @@ def build_solve() -> ModelProto:
             body=body,
         )
     )
-    wrong = g.op("Mul", g.op("Sub", g.op("MatMul", "user", own_t), "one"), "weights")  # (B, 1, n)
-    g.op("ReduceSum", wrong, "last", name="missed", keepdims=1)
+    short = g.op("Sub", g.op("MatMul", "user", scaled_t), "roots")  # (B, 1, n)
+    wrong = g.op("Mul", short, "roots")  # a·(<x,C> - 1)
+    left = g.op("Sub", "tiny", g.total(wrong, "last"))  # (B, 1, 1)
+    g.op("Div", left, g.op("Add", g.total(weights, "last"), "tiny"), name="loss")
     g.op("Mul", g.flip(wrong), "user", name="gradients")
     g.op("Mul", g.flip("user"), "user", name="outer")
     inputs = [
-        tensor("own", kind, ["B", "n", "k"]),
-        tensor("weights", kind, ["B", 1, "n"]),
+        tensor("scaled", kind, ["B", "n", "k"]),
+        tensor("roots", kind, ["B", 1, "n"]),
         tensor("base", kind, ["k", "k"]),
         tensor("inverse", kind, ["k", "k"]),
-        tensor("goal", kind, ["B", 1, 1]),
+        tensor("precision", kind, []),
         tensor("steps", TensorProto.INT64, []),
     ]
     outputs = [
         tensor("user", kind, ["B", 1, "k"]),
         tensor("gradients", kind, ["B", "n", "k"]),
         tensor("outer", kind, ["B", "k", "k"]),
-        tensor("missed", kind, ["B", 1, 1]),
+        tensor("loss", kind, ["B", 1, 1]),
         tensor("error", kind, ["B", 1, 1]),
+        tensor("goal", kind, ["B", 1, 1]),
     ]
     return finish(g, "solve", inputs, outputs)
 

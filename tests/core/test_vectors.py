@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from spec import make_vectors
 
 from fedrap_core import errors, plan
 from fedrap_core.accounting import charged_epsilon
@@ -28,6 +27,7 @@ from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import codec, messages, releases, share, signing
 from fedrap_core.wire.keys import private_from_bytes, public_from_point
 from fedrap_core.wire.seal import open_update, seal_context
+from spec import make_vectors
 
 FOLDER = Path(__file__).parents[2] / "spec" / "vectors"
 FILES = {path.stem: json.loads(path.read_text("utf-8")) for path in FOLDER.glob("*.json")}

@@ -48,6 +48,11 @@ def encode_share(update: RowUpdate, uniform: Floats) -> bytes:
             triangle=triangle.values.tobytes(),
         )
     )
+    return pad(body)
+
+
+def pad(body: bytes) -> bytes:
+    """Length, body, and zeros up to the bucket."""
     framed = struct.pack("<I", len(body)) + body
     return framed.ljust(bucket_bytes(len(framed)), b"\0")
 
@@ -62,8 +67,8 @@ def decode_share(raw: bytes, dim: int) -> RowUpdate:
     if len(raw) < 4:
         raise MalformedMessage("a share is longer than that")
     (length,) = struct.unpack_from("<I", raw)
-    if length > len(raw) - 4:
-        raise MalformedMessage("a share ends before its length")
+    if len(raw) != bucket_bytes(4 + length):  # a device that forgets to pad would tell a length
+        raise MalformedMessage("a share is not padded to its bucket")
     share = decode(Share, raw[4 : 4 + length])
     rows = np.frombuffer(_whole(share.rows, 4), dtype="<u4").astype(np.int64)
     values = _dequantize(share.values, share.scales, len(rows), dim)

@@ -37,16 +37,18 @@ def chunks(
 
 
 def pack_shares(problems: Sequence[ShareProblem]) -> tuple[Array, Array]:
-    """Own rows (B, n, k) and weights (B, 1, n) in float64."""
+    """sqrt(a_l)·C_l (B, n, k) and sqrt(a_l) (B, 1, n), in float64."""
     if len(problems) == 1:
-        return problems[0].own[None], problems[0].weights[None, None]
+        root = np.sqrt(problems[0].weights)
+        return (problems[0].own * root[:, None])[None], root[None, None]
     most = max(len(problem.rows) for problem in problems)
-    own = np.zeros((len(problems), most, problems[0].own.shape[1]))
-    weights = np.zeros((len(problems), 1, most))
+    scaled = np.zeros((len(problems), most, problems[0].own.shape[1]))
+    roots = np.zeros((len(problems), 1, most))
     for place, problem in enumerate(problems):
-        own[place, : len(problem.rows)] = problem.own
-        weights[place, 0, : len(problem.rows)] = problem.weights
-    return own, weights
+        count = len(problem.rows)
+        root = np.sqrt(problem.weights, out=roots[place, 0, :count])
+        np.multiply(problem.own, root[:, None], out=scaled[place, :count])
+    return scaled, roots
 
 
 def unpack_shares(
@@ -54,12 +56,12 @@ def unpack_shares(
     users: Array,
     gradients: Array,
     outers: Array,
-    missed: Array,
+    losses: Array,
     good: Sequence[bool],
 ) -> list[LocalShare]:
     """Each device's share from (B, …) arrays; those that are not `good` by the reference.
 
-    users (B, k), gradients (B, >= n, k), outers (B, k, k), missed (B,) the sums of a·(<x,C> - 1).
+    users (B, k), gradients (B, >= n, k), outers (B, k, k), losses (B,).
 
     Raises:
         BrokenModel: the reference refuses a device's C as well.
@@ -72,9 +74,7 @@ def unpack_shares(
             shares.append(compute_share(problem))
             continue
         update = RowUpdate(problem.rows, gradients[place, : len(problem.rows)], triangles[place])
-        total = float(problem.weights.sum())
-        loss = -float(missed[place]) / total if total else 1.0
-        shares.append(LocalShare(update, users[place], loss))
+        shares.append(LocalShare(update, users[place], float(losses[place])))
     return shares
 
 

@@ -32,11 +32,10 @@ PAPER = "paper_v1.onnx"
 SOLVE_TOGETHER = 64  # devices in one run: more do not fit the cache of a small core
 TRAIN_TOGETHER = 16
 MOST_STEPS = 64
-# Bounds the error of x, and of a gradient over the norm of x, in absolute terms.
-PRECISION = 2e-6
+PRECISION = 2e-6  # bounds the error of x, and of a gradient over the norm of x
 _KEPT_RELEASES = 4
 _STEPS = np.array(MOST_STEPS, dtype=np.int64)
-_OUTPUTS = ["user", "gradients", "outer", "missed", "error"]
+_OUTPUTS = ["user", "gradients", "outer", "loss", "error", "goal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ class _Release:
 
     base: Matrix  # (k, k) G = w0·C'C + lambda·I
     inverse: Matrix  # (k, k) G^-1
-    floor: float  # smallest eigenvalue of G
+    precision: Matrix  # () PRECISION^2 times the smallest eigenvalue of G, at most 1
 
 
 class OnnxTrainer:
@@ -101,7 +100,7 @@ class OnnxTrainer:
             return None
         if not (np.all(np.isfinite(inverse)) and floor > 0):
             return None
-        release = _Release(base, inverse, floor)
+        release = _Release(base, inverse, np.array(PRECISION**2 * min(floor, 1.0)))
         # One assignment of an immutable value: two threads can at worst compute it twice.
         self._releases = (release, *self._releases[: _KEPT_RELEASES - 1])
         return release
@@ -111,30 +110,20 @@ def _solve(problems: list[ShareProblem], release: _Release | None) -> list[Local
     """Devices of one release in one run, those that fail by the reference."""
     if release is None or max(len(problem.rows) for problem in problems) == 0:
         return [compute_share(problem) for problem in problems]
-    own, weights = pack_shares(problems)
-    goals = [_goal(problem, release.floor) for problem in problems]
-    users, gradients, outers, missed, errors = SESSIONS.get(SOLVE).run(
+    scaled, roots = pack_shares(problems)
+    users, gradients, outers, losses, errors, goals = SESSIONS.get(SOLVE).run(
         _OUTPUTS,
         {
-            "own": own,
-            "weights": weights,
+            "scaled": scaled,
+            "roots": roots,
             "base": problems[0].base,
             "inverse": release.inverse,
-            "goal": np.array(goals).reshape(-1, 1, 1),
+            "precision": release.precision,
             "steps": _STEPS,
         },
     )
-    done = [error <= goal for error, goal in zip(errors.ravel().tolist(), goals, strict=True)]
-    return unpack_shares(problems, users[:, 0], gradients, outers, missed.ravel(), done)
-
-
-def _goal(problem: ShareProblem, floor: float) -> float:
-    """The square of the energy norm e that the error of x may have.
-
-    |x - x*| <= e/sqrt(floor) and |<x - x*, C_l>| <= e/sqrt(a_l) bound x and the gradients by it.
-    """
-    largest = max(float(problem.weights.max(initial=0.0)), 1e-12)
-    return PRECISION**2 * min(floor / max(largest, 1.0) ** 2, 1.0 / largest)
+    done = (errors <= goals).ravel().tolist()  # NaN is not done
+    return unpack_shares(problems, users[:, 0], gradients, outers, losses.ravel(), done)
 
 
 def _train(problems: list[PaperProblem]) -> list[PaperResult]:

@@ -28,6 +28,7 @@ from fedrap_core.paper.training import train_local
 Tensor = torch.Tensor
 TOGETHER_CPU = 64  # devices in one batch: what fits a CPU's cache
 TOGETHER_GPU = 512
+_TINY = 1e-30  # makes the loss of a device without weights 1, as in the reference
 
 
 def find_accelerator() -> torch.device | None:
@@ -92,20 +93,19 @@ def _solve(problems: list[ShareProblem], device: torch.device) -> list[LocalShar
     packed, weighing = pack_shares(problems)
     bases = np.stack([problem.base for problem in problems])  # (B, k, k)
     with _exact():
-        own = torch.from_numpy(packed).to(device)  # (B, n, k)
-        weights = torch.from_numpy(weighing).to(device)  # (B, 1, n)
-        system = torch.from_numpy(bases).to(device) + torch.bmm(own.mT * weights, own)
-        right = torch.bmm(weights, own).mT  # (B, k, 1)
+        scaled = torch.from_numpy(packed).to(device)  # (B, n, k)
+        roots = torch.from_numpy(weighing).to(device)  # (B, 1, n)
+        system = torch.from_numpy(bases).to(device) + torch.bmm(scaled.mT, scaled)
         factor, failed = torch.linalg.cholesky_ex(system)
-        users = torch.cholesky_solve(right, factor)  # (B, k, 1)
-        wrong = weights.mT * (torch.bmm(own, users) - 1.0)  # (B, n, 1)
+        users = torch.cholesky_solve(torch.bmm(roots, scaled).mT, factor)  # (B, k, 1)
+        wrong = roots.mT * (torch.bmm(scaled, users) - roots.mT)  # (B, n, 1)
         gradients = (wrong * users.mT).cpu().numpy()  # (B, n, k)
         outers = (users * users.mT).cpu().numpy()  # (B, k, k)
-        missed = wrong.sum(dim=(1, 2)).cpu().numpy()  # (B,)
+        left = (_TINY - wrong.sum(dim=(1, 2))) / ((roots * roots).sum(dim=(1, 2)) + _TINY)
         # Where Cholesky fails the reference decides: it refuses C, or solves it after all.
         good = ((failed == 0) & torch.isfinite(users).all(dim=2).all(dim=1)).tolist()
         found = users[:, :, 0].cpu().numpy()  # (B, k)
-    return unpack_shares(problems, found, gradients, outers, missed, good)
+    return unpack_shares(problems, found, gradients, outers, left.cpu().numpy(), good)
 
 
 def _train(problems: list[PaperProblem], device: torch.device) -> list[PaperResult]:
