@@ -34,7 +34,7 @@ def run(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
-    except FedRapError as error:
+    except (FedRapError, OSError) as error:
         _say(f"fedrap-coordinator: {error}")
         return 2
 

@@ -2,7 +2,8 @@
 
 The store decides with one SQL statement in the same transaction as the place in the round; these
 functions say the same thing in Python, and why not. A step that was abandoned and is tried again
-is still the same step: a device is charged for it once, because it is released at most once.
+is still the same step: a device is charged for it once, because it is released at most once. A
+device that had a place but is not in the release keeps the charge, not the waiting time.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import StoredRelease
+from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.learn import Learner, RoundSum, learn_step
 from fedrap_core.model import CommonItems
 from fedrap_core.quantize import QuantizedRows, quantize_rows
@@ -69,7 +70,10 @@ def next_model(task: bytes, model: Model, total: RoundSum, size: int, settings: 
         _gram_from_bytes(model.stored.gram, model.common.dim),
     )
     learnt = learn_step(state, total, settings.method, settings.learning, step - 1)
-    rows = quantize_rows(learnt.common)
+    try:
+        rows = quantize_rows(learnt.common)
+    except NotFinite as error:
+        raise BrokenModel("the learning step gave numbers that are absurdly large") from error
     fresh = size - rows.shape[0]
     if fresh > 0:
         rows = QuantizedRows(

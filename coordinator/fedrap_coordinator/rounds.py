@@ -45,8 +45,8 @@ class RoundLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     min_updates: Count = 2
     max_updates: Count = 100
-    min_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60.0
-    max_seconds: Annotated[float, msgspec.Meta(gt=0)] = 600.0
+    min_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 60.0
+    max_seconds: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 600.0
     over_selection: Annotated[float, msgspec.Meta(ge=1, le=10)] = 1.3  # offers per wanted update
     total: Count = 100  # T, rounds of the whole task
 

@@ -48,8 +48,8 @@ class Coordinator:
     def __init__(
         self, store: Store, keyring: Keyring, settings: Settings, clock: Callable[[], float]
     ) -> None:
-        self._store = store
-        self._keyring = keyring
+        self.store = store
+        self.keyring = keyring
         self._settings = settings
         self._clock = clock
         self._turn = asyncio.Lock()
@@ -70,9 +70,9 @@ class Coordinator:
 
     async def start(self) -> None:
         """Take up where the store left off: the latest release, and the round that was open."""
-        await self._store.open()
-        self._task = await self._store.task_id(os.urandom(16))
-        stored = await self._store.release(None)
+        await self.store.open()
+        self._task = await self.store.task_id(os.urandom(16))
+        stored = await self.store.release(None)
         if stored is not None:
             self._model = await asyncio.to_thread(load_model, stored)
         async with self._turn:
@@ -84,7 +84,7 @@ class Coordinator:
         async with self._turn:
             if self._round is not None and self._round.phase is Phase.COLLECTING:
                 await self._move(Phase.SHUTDOWN)
-            await self._store.close()
+            await self.store.close()
 
     async def offer(self, device: bytes, request: OfferRequest) -> Offer:
         """A place in the open round for a device that may take part; asking twice costs once."""
@@ -99,26 +99,24 @@ class Coordinator:
                     f"this round trains release {round_.release}; fetch it and ask again",
                     retry_after=0,
                 )
-            if not await self._store.is_assigned(round_.id, device):
+            if not await self.store.is_assigned(round_.id, device):
                 await self._give_place(round_, device)
             return self._offer(round_, model)
 
     async def accept(self, device: bytes, round_id: bytes, body: bytes) -> Accepted:
         """Verify, unseal, decode, admit, store: what is answered with Accepted is never lost."""
         digest = hashlib.sha256(body).digest()
-        if await self._store.update_digest(round_id, device) == digest:
-            return Accepted(round=round_id, digest=digest)
-        update = read_update(body, self._settings.serve.max_body_bytes)
-        offer, model = await self._open_offer(round_id)
-        check_envelope(update, offer, device)
-        if not await self._store.is_assigned(round_id, device):
-            raise Refusal(problems.NOT_ASSIGNED)
-        size, dim = model.common.size, model.common.dim
-        await asyncio.to_thread(open_share, update, self._keyring.seal, size, dim)
-        async with self._turn:
-            await self._keep(device, round_id, digest, body)
-            await self._advance()
-        return Accepted(round=round_id, digest=digest)
+        receipt = Accepted(round=round_id, digest=digest)
+        if await self.store.update_digest(round_id, device) == digest:
+            return receipt
+        try:
+            await self._admit(device, round_id, digest, body)
+        except Refusal as refusal:
+            # The same bytes may have come in twice at once, and the first have ended the round.
+            late = refusal.problem is problems.ROUND_CLOSED
+            if not late or await self.store.update_digest(round_id, device) != digest:
+                raise
+        return receipt
 
     async def advance(self) -> None:
         """Let time pass: end, abandon or open rounds as the law says."""
@@ -135,26 +133,26 @@ class Coordinator:
                 problems.UNAVAILABLE, "there is no release yet: the catalogue is empty",
                 self._settings.serve.retry_seconds,
             )  # fmt: skip
-        stored = await self._store.release(version)
+        stored = await self.store.release(version)
         if stored is None:
             raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
         return await asyncio.to_thread(serve_release, stored)
 
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""
-        view = await self._store.catalogue(start)
+        view = await self.store.catalogue(start)
         return Catalogue(
             version=view.version, start=start, items=list(view.items), retired=list(view.retired)
         )
 
     async def add_items(self, items: Sequence[str]) -> int:
         """New items get rows at once, and numbers in C with the next release."""
-        count = await self._store.add_items(items)
+        count = await self.store.add_items(items)
         await self.advance()
         return count
 
     async def _resume(self) -> None:
-        found = await self._store.current_round()
+        found = await self.store.current_round()
         if found is None:
             return
         self._round, raw = found
@@ -178,10 +176,10 @@ class Coordinator:
             await self._open_round()
 
     async def _make_first_release(self) -> None:
-        items = (await self._store.counts()).items
+        items = (await self.store.counts()).items
         if items:
             model = await asyncio.to_thread(first_model, self._task, items, self._settings)
-            await self._store.add_release(model.stored, None)
+            await self.store.add_release(model.stored, None)
             self._model = model
 
     async def _open_round(self) -> None:
@@ -190,14 +188,14 @@ class Coordinator:
         self._plan = self._settings.plan()
         stored = self._model.stored
         round_ = Round(os.urandom(16), stored.step + 1, stored.version, self._clock())
-        await self._store.open_round(round_, encode_value(self._plan))
+        await self.store.open_round(round_, encode_value(self._plan))
         self._round = round_
         log.info("round opened", extra={"step": round_.step, "release": round_.release})
 
     async def _move(self, phase: Phase) -> None:
         assert self._round is not None
         moved = self._round.to(phase)
-        await self._store.set_phase(moved.id, phase)
+        await self.store.set_phase(moved.id, phase)
         self._round = moved
         log.info(
             "round moved",
@@ -208,10 +206,10 @@ class Coordinator:
         if not round_.has_room(self._settings.round):
             raise self._later(problems.NO_ROUND)
         rule = self._plan.privacy
-        if await self._store.assign(round_.id, device, round_.step, rule.separation, rule.cap):
+        if await self.store.assign(round_.id, device, round_.step, rule.separation, rule.cap):
             self._round = round_.with_assigned()
             return
-        known = await self._store.device(device)
+        known = await self.store.device(device)
         if known is None:
             raise Refusal(problems.NOT_ENROLLED)
         problem = why_not(known.last_step, known.participations, round_.step, rule)
@@ -226,8 +224,8 @@ class Coordinator:
             plan=encode_value(self._plan),
             release=round_.release,
             model=model.digest,
-            seal_key=self._keyring.seal_point,
-            seal_id=self._keyring.seal_id,
+            seal_key=self.keyring.seal_point,
+            seal_id=self.keyring.seal_id,
             closes_in=max(0.0, self._settings.round.max_seconds - age),
         )
 
@@ -237,15 +235,27 @@ class Coordinator:
         if round_ is not None and model is not None and round_.id == round_id:
             if round_.phase is Phase.COLLECTING:
                 return self._offer(round_, model), model
-        elif await self._store.round_phase(round_id) is None:
+        elif await self.store.round_phase(round_id) is None:
             raise Refusal(problems.NOT_FOUND, "there never was such a round")
         raise self._later(problems.ROUND_CLOSED)
+
+    async def _admit(self, device: bytes, round_id: bytes, digest: bytes, body: bytes) -> None:
+        update = read_update(body, self._settings.serve.max_body_bytes)
+        offer, model = await self._open_offer(round_id)
+        check_envelope(update, offer, device)
+        if not await self.store.is_assigned(round_id, device):
+            raise Refusal(problems.NOT_ASSIGNED)
+        size, dim = model.common.size, model.common.dim
+        await asyncio.to_thread(open_share, update, self.keyring.seal, size, dim)
+        async with self._turn:
+            await self._keep(device, round_id, digest, body)
+            await self._advance()
 
     async def _keep(self, device: bytes, round_id: bytes, digest: bytes, body: bytes) -> None:
         round_ = self._round
         if round_ is None or round_.id != round_id or round_.phase is not Phase.COLLECTING:
             raise self._later(problems.ROUND_CLOSED)
-        added = await self._store.add_update(round_id, device, digest, body, self._clock())
+        added = await self.store.add_update(round_id, device, digest, body, self._clock())
         if added is Added.CONFLICT:
             raise Refusal(problems.CONFLICTING_UPDATE)
         if added is Added.STORED:
@@ -255,10 +265,10 @@ class Coordinator:
         """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
         assert self._round is not None
         assert self._model is not None
-        items = (await self._store.counts()).items
+        items = (await self.store.counts()).items
         size, dim = self._model.common.size, self._model.common.dim
         accumulator = Accumulator(size, dim, self._plan.privacy.clip)
-        async for bodies in self._store.sealed_updates(self._round.id):
+        async for bodies in self.store.sealed_updates(self._round.id):
             await asyncio.to_thread(self._add_all, accumulator, bodies)
         try:
             if accumulator.devices < self._plan.min_updates:
@@ -268,7 +278,7 @@ class Coordinator:
             log.exception("round abandoned", extra={"step": self._round.step})
             await self._move(Phase.ABANDONED)
         else:
-            await self._store.add_release(model.stored, self._round.id)
+            await self.store.add_release(model.stored, self._round.id)
             self._model = model
             log.info(
                 "released",
@@ -281,13 +291,13 @@ class Coordinator:
         for body in bodies:
             try:
                 update = read_update(body, self._settings.serve.max_body_bytes)
-                accumulator.add(open_share(update, self._keyring.seal, size, dim))
+                accumulator.add(open_share(update, self.keyring.seal, size, dim))
             except FedRapError:  # each was opened once before it was stored
                 log.exception("a stored update does not open; was a key lost?")
 
     def _learn(self, accumulator: Accumulator, items: int, step: int) -> Model:
         assert self._model is not None
-        total = accumulator.total(self._plan.privacy.noise, self._keyring.noise, step)
+        total = accumulator.total(self._plan.privacy.noise, self.keyring.noise, step)
         return next_model(self._task, self._model, total, items, self._settings)
 
     def _later(self, problem: problems.Problem) -> Refusal:

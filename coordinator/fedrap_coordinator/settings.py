@@ -27,7 +27,7 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8470
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 4 * 1024 * 1024
-    retry_seconds: Annotated[float, msgspec.Meta(ge=0)] = 30.0  # when to ask again, at the least
+    retry_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 30.0  # ask again, at the least
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,6 +62,8 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
             raise ConfigError(
                 f"{path} does not exist; `fedrap-coordinator init` writes one"
             ) from error
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} is not TOML: {error}") from error
     for name, value in environment.items():

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from fedrap import ledger, policy
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
-from fedrap.keys import KeyProvider, checked_key, key_file
+from fedrap.keys import KeyProvider, key_file
 from fedrap.ledger import Floor
 from fedrap.results import Recommendation, RoundReport, Status
 from fedrap.rounds import RoundRunner, sync
@@ -70,7 +70,7 @@ class FedRap:
         """
         folder = Path(path).expanduser() / app
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        store = DeviceStore(folder, checked_key(key or key_file(folder / "store.key")))
+        store = DeviceStore(folder, key or key_file(folder / "store.key"))
         try:
             state = DeviceState(store, clock)
         except BaseException:

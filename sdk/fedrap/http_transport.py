@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from types import TracebackType
 from typing import TypeVar
 
@@ -136,7 +137,10 @@ def _refusal(status: int, raw: bytes) -> FedRapError:
         document = json.loads(raw)
         problem = problems.ALL[str(document["type"]).removeprefix(problems.PREFIX)]
         wait = document.get("retry_after")
+        seconds = None if wait is None else float(wait)
+        if seconds is not None and not math.isfinite(seconds):
+            seconds = None
         detail = str(document.get("detail", problem.title))[:500]
-        return UpdateRefused(problem, detail, None if wait is None else float(wait))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return UpdateRefused(problem, detail, seconds)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return CoordinatorUnreachable(f"status {status} without a problem document")

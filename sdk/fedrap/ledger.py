@@ -66,7 +66,9 @@ def epsilon(entries: Sequence[Entry]) -> float:
     """What this device has spent: mu^2 adds up over steps; at the smallest delta asked for."""
     if not entries:
         return 0.0
-    noises = {entry.step: entry.noise for entry in entries}
+    noises: dict[int, float] = {}
+    for entry in entries:  # which try of a step was released is not known here: assume the worst
+        noises[entry.step] = min(entry.noise, noises.get(entry.step, math.inf))
     if any(noise == 0 for noise in noises.values()):
         return math.inf
     mu = math.sqrt(sum(noise**-2 for noise in noises.values()))

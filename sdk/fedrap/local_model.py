@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from fedrap.results import Reason, Recommendation
 from fedrap.store import Interaction
+from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Scoring
 from fedrap_core.ranking import Ranked, explain, rank
@@ -30,8 +31,14 @@ class ItemList(msgspec.Struct, frozen=True):
     retired: list[int] = []
 
     def extended(self, news: Catalogue) -> ItemList:
-        """This list with the coordinator's newer rows; rows that are known stay as they are."""
-        items = self.items[: news.start] + news.items
+        """This list with the coordinator's newer rows; rows that are known stay as they are.
+
+        Raises:
+            BrokenModel: rows are missing in between; keep the old list.
+        """
+        if news.start > len(self.items):
+            raise BrokenModel("a catalogue that leaves out rows")
+        items = self.items + news.items[len(self.items) - news.start :]
         return ItemList(news.version, items, news.retired)
 
 

@@ -22,7 +22,7 @@ from fedrap.results import RoundReport
 from fedrap.state import DeviceState
 from fedrap.transport import Transport
 from fedrap_core.errors import BrokenModel, FedRapError
-from fedrap_core.plan import Plan
+from fedrap_core.plan import Plan, SolveMethod
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
@@ -54,6 +54,9 @@ class RoundRunner:
             await self._send(signer, round_id, body)
             return RoundReport(True, sent_bytes=len(body))
         await sync(self._state, self._transport)
+        held = self._state.model()
+        if held is not None and not len(held.history(self._state.interactions()).rows):
+            return RoundReport(False, policy.NOTHING_TO_SHARE)  # an empty share costs a place too
         offer = await self._ask(signer)
         model = self._state.model()
         if model is None:
@@ -108,6 +111,8 @@ class RoundRunner:
             ) from error
         if offer.task != credentials.task:
             return plan, "another-task"
+        if not isinstance(plan.method, SolveMethod):
+            return plan, policy.UNKNOWN_METHOD
         if offer.model != model.digest or plan.method.dim != model.common.dim:
             return plan, problems.STALE_MODEL.code
         return plan, ledger.why_not(self._state.entries(), offer.step, plan, self._floor)

@@ -11,13 +11,14 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fedrap.errors import StoreBusy, StoreDamaged, StoreLocked
+from fedrap.keys import KeyProvider, checked_key
 
 try:
     import fcntl
@@ -25,6 +26,7 @@ except ImportError:  # Windows has no flock; SQLite's own lock has to do
     fcntl = None  # type: ignore[assignment]
 
 SCHEMA = 1
+_HINT = "restore it from a backup, or delete it to start afresh"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS event(seq INTEGER PRIMARY KEY, sealed BLOB NOT NULL);
@@ -50,11 +52,12 @@ class DeviceStore:
         StoreBusy, StoreLocked, StoreDamaged: on opening; nothing was changed.
     """
 
-    def __init__(self, folder: Path, key: bytes) -> None:
+    def __init__(self, folder: Path, key: KeyProvider) -> None:
         self._lock = _take_lock(folder / "lock")
         try:
+            # After the lock: two processes that open a new store must not both make a key.
+            self._cipher = AESGCM(checked_key(key))
             self._db = _connect(folder / "store.sqlite")
-            self._cipher = AESGCM(key)
             self._name = self._open_schema()
         except BaseException:
             self._release_lock()
@@ -76,7 +79,7 @@ class DeviceStore:
 
     def interactions(self) -> list[Interaction]:
         """All interactions, oldest first."""
-        rows = self._db.execute("SELECT seq, sealed FROM event ORDER BY seq")
+        rows = self._rows("SELECT seq, sealed FROM event ORDER BY seq")
         return [
             msgspec.msgpack.decode(self._open("event", seq, sealed), type=Interaction)
             for seq, sealed in rows
@@ -95,10 +98,10 @@ class DeviceStore:
 
     def get(self, name: str, kind: type[S]) -> S | None:
         """The value under a name."""
-        row = self._db.execute("SELECT sealed FROM block WHERE name = ?", (name,)).fetchone()
-        if row is None:
+        rows = self._rows("SELECT sealed FROM block WHERE name = ?", name)
+        if not rows:
             return None
-        return msgspec.msgpack.decode(self._open("block", name, row[0]), type=kind)
+        return msgspec.msgpack.decode(self._open("block", name, rows[0][0]), type=kind)
 
     def commit_round(self, round_id: bytes, body: bytes, blocks: dict[str, object]) -> None:
         """What the device keeps, its ledger and the outgoing bytes: all of it or nothing."""
@@ -116,7 +119,7 @@ class DeviceStore:
 
     def outbox(self) -> list[tuple[bytes, bytes]]:
         """Updates that were prepared and not yet answered: (round, bytes)."""
-        rows = self._db.execute("SELECT round, sealed FROM outbox ORDER BY rowid")
+        rows = self._rows("SELECT round, sealed FROM outbox ORDER BY rowid")
         return [
             (bytes(round_id), self._open("outbox", bytes(round_id).hex(), sealed))
             for round_id, sealed in rows
@@ -126,6 +129,14 @@ class DeviceStore:
         """The update was accepted or finally refused."""
         with self._transaction():
             self._db.execute("DELETE FROM outbox WHERE round = ?", (round_id,))
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.ProgrammingError):  # ours: the store was closed
+                raise
+            raise StoreDamaged(f"store.sqlite cannot be read ({error}); {_HINT}") from error
 
     def _put(self, name: str, value: object) -> None:
         sealed = self._seal("block", name, msgspec.msgpack.encode(value))
@@ -151,8 +162,7 @@ class DeviceStore:
             known = dict(self._db.execute("SELECT name, value FROM meta"))
         except sqlite3.DatabaseError as error:
             self._db.close()
-            hint = "restore it from a backup, or delete it to start afresh"
-            raise StoreDamaged(f"store.sqlite is not a store ({error}); {hint}") from error
+            raise StoreDamaged(f"store.sqlite is not a store ({error}); {_HINT}") from error
         schema = int(known.get("schema", SCHEMA))
         if schema != SCHEMA:
             self._db.close()
@@ -165,9 +175,9 @@ class DeviceStore:
             return self._name
         try:
             self._open("meta", "", known["check"])
-        except StoreLocked:
+        except StoreDamaged as error:
             self._db.close()
-            raise
+            raise StoreLocked("the key does not open this store") from error
         return self._name
 
     def _seal(self, table: str, key: object, raw: bytes) -> bytes:
@@ -178,8 +188,8 @@ class DeviceStore:
         """The record; its place is part of the seal, so that records cannot be swapped."""
         try:
             return self._cipher.decrypt(sealed[:12], sealed[12:], self._context(table, key))
-        except InvalidTag as error:
-            raise StoreLocked("the key does not open this store") from error
+        except (InvalidTag, ValueError) as error:
+            raise StoreDamaged(f"a record of the store was changed; {_HINT}") from error
 
     def _context(self, table: str, key: object) -> bytes:
         return self._name + f"|{SCHEMA}|{table}|{key}".encode()
@@ -197,8 +207,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous=NORMAL")
     except sqlite3.DatabaseError as error:
         db.close()
-        hint = "restore it from a backup, or delete it to start afresh"
-        raise StoreDamaged(f"store.sqlite is not a store ({error}); {hint}") from error
+        raise StoreDamaged(f"store.sqlite is not a store ({error}); {_HINT}") from error
     return db
 
 

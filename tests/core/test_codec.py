@@ -62,6 +62,7 @@ def test_every_value_inside_a_message_comes_back_as_it_was(kind: type[msgspec.St
     comes_back()
 
 
+@pytest.mark.spec("1.1")
 def test_a_message_is_a_map_that_starts_with_version_and_type() -> None:
     raw = encode(OfferRequest(release=3))
     assert raw == bytes.fromhex("83a17601a474797065ad6f666665722d72657175657374a772656c6561736503")
@@ -103,12 +104,14 @@ def test_a_message_cut_short_is_malformed(kind: type[Message], data: st.DataObje
 
 
 @pytest.mark.parametrize("value", ["A" * 22 + "==", "A" * 24, "0" * 16, [0] * 16, 7, None])
+@pytest.mark.spec("1.5")
 def test_only_bytes_pass_for_bytes(value: Any) -> None:
     """A string must not pass as base64."""
     with pytest.raises(MalformedMessage):
         decode(Enrolled, _packed({"v": 1, "type": "enrolled", "device": value, "task": bytes(16)}))
 
 
+@pytest.mark.spec("1.3")
 def test_an_unknown_field_is_ignored() -> None:
     newer = _packed({**REQUEST, "colour": {"any": ["thing", 1.5, None]}})
     assert decode(OfferRequest, newer) == OfferRequest(release=3)
@@ -120,6 +123,7 @@ def test_a_missing_field_is_malformed() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2, -1, "1", None, True, 1.0, [1], 2**64 - 1])
+@pytest.mark.spec("1.2")
 def test_another_major_version_is_refused(version: Any) -> None:
     with pytest.raises(UnsupportedVersion):
         decode(OfferRequest, _packed({**REQUEST, "v": version}))
@@ -151,6 +155,7 @@ def test_a_number_of_another_kind_or_out_of_range_is_malformed(release: Any) -> 
         decode(OfferRequest, _packed({**REQUEST, "release": release}))
 
 
+@pytest.mark.spec("1.4")
 def test_a_message_that_is_too_large_is_not_parsed() -> None:
     with pytest.raises(TooLarge):
         decode(OfferRequest, b"\xc1" * (MAX_BYTES + 1))
@@ -182,6 +187,7 @@ def _float_fields(kind: type[msgspec.Struct]) -> list[tuple[str, ...]]:
     [(kind, path) for kind in ALL_VALUES for path in _float_fields(kind)],
     ids=lambda part: ".".join(part) if isinstance(part, tuple) else part.__name__,
 )
+@pytest.mark.spec("1.5")
 def test_no_scalar_of_a_plan_or_scoring_may_be_nan_or_out_of_range(
     kind: type[msgspec.Struct], path: tuple[str, ...], bad: float
 ) -> None:
@@ -210,6 +216,7 @@ def test_no_scalar_of_a_message_may_be_nan_or_out_of_range(bad: float) -> None:
         decode(Release, encode(release))
 
 
+@pytest.mark.spec("5.1")
 def test_an_unknown_scalar_of_a_plan_is_refused_since_it_changes_the_computation() -> None:
     fields = {**msgspec.to_builtins(Plan()), "colour": 1.0}
     with pytest.raises(MalformedMessage, match="colour"):

@@ -49,6 +49,7 @@ def test_random_rounding_picks_one_of_the_two_neighbours(seed: int) -> None:
     assert np.all(quantized.values <= np.ceil(steps))
 
 
+@pytest.mark.spec("6.2")
 def test_random_rounding_is_unbiased() -> None:
     rng = np.random.default_rng(5)
     row = np.array([[1.0, 0.3, -0.3, 0.001, -0.777, 0.0]], dtype=np.float32)
@@ -63,12 +64,14 @@ def test_random_rounding_is_unbiased() -> None:
     ("steps", "expected"),
     [(0.5, 0), (1.5, 2), (2.5, 2), (3.5, 4), (-0.5, 0), (-1.5, -2), (-2.5, -2), (126.5, 126)],
 )
+@pytest.mark.spec("6.2")
 def test_halves_go_to_the_even_neighbour(steps: float, expected: int) -> None:
     quantized = quantize_rows(np.array([[127.0, steps]]))
     assert quantized.scales[0] == 1.0
     assert quantized.values[0].tolist() == [127, expected]
 
 
+@pytest.mark.spec("6.1")
 def test_the_largest_entry_of_a_row_has_127_steps_either_way() -> None:
     quantized = quantize_rows(np.array([[0.1, -0.3], [0.3, -0.1]]))
     assert quantized.values[0, 1] == -STEPS
@@ -110,6 +113,7 @@ def test_a_row_of_zeros_or_too_small_for_a_scale_becomes_zeros(peak: float) -> N
     assert not rounded.values.any()
 
 
+@pytest.mark.spec("6.1")
 def test_the_smallest_scale_is_the_smallest_normal_float32() -> None:
     quantized = quantize_rows(np.array([[127 * 2.0**-126, -63 * 2.0**-126]]))
     assert quantized.scales.tolist() == [2.0**-126]

@@ -49,6 +49,7 @@ def test_what_a_device_signed_verifies(request: tuple[str, str, bytes, bytes, in
         (*REQUEST[:4], 4),
     ],
 )
+@pytest.mark.spec("2.1")
 def test_any_change_of_the_request_breaks_the_signature(
     changed: tuple[str, str, bytes, bytes, int],
 ) -> None:
@@ -64,6 +65,7 @@ def test_no_two_requests_give_the_same_bytes_to_sign(
     assert (signed_bytes(*one) == signed_bytes(*other)) == (one == other)
 
 
+@pytest.mark.spec("2.1")
 def test_the_bytes_to_sign_are_one_line_each() -> None:
     assert MESSAGE.decode("ascii").split("\n") == [
         "fedrap/1 request",

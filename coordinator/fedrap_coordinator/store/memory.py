@@ -34,7 +34,7 @@ class MemoryStore:
     _devices: dict[bytes, DeviceRecord] = field(default_factory=dict)
     _nonces: dict[bytes, int] = field(default_factory=dict)
     _rounds: dict[bytes, tuple[Round, bytes]] = field(default_factory=dict)
-    _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
+    _assigned: dict[bytes, dict[bytes, int | None]] = field(default_factory=dict)
     _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
     _releases: dict[int, StoredRelease] = field(default_factory=dict)
     _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
@@ -51,6 +51,8 @@ class MemoryStore:
         return self._task
 
     async def add_tokens(self, digests: Sequence[bytes], now: float) -> None:
+        if len(set(digests)) < len(digests) or any(one in self._tokens for one in digests):
+            raise ValueError("a token was added before")
         self._tokens.update(dict.fromkeys(digests, False))
 
     async def enrol(self, token: bytes, device: bytes, public_key: bytes, now: float) -> bool:
@@ -72,7 +74,7 @@ class MemoryStore:
 
     async def open_round(self, round_: Round, plan: bytes) -> None:
         self._rounds[round_.id] = (round_, plan)
-        self._assigned[round_.id] = set()
+        self._assigned[round_.id] = {}
         self._updates[round_.id] = {}
 
     async def current_round(self) -> tuple[Round, bytes] | None:
@@ -108,7 +110,7 @@ class MemoryStore:
             self._devices[device] = replace(
                 known, participations=known.participations + 1, last_step=step
             )
-        self._assigned[round_id].add(device)
+        self._assigned[round_id][device] = known.last_step
         return True
 
     async def is_assigned(self, round_id: bytes, device: bytes) -> bool:
@@ -136,9 +138,14 @@ class MemoryStore:
     async def add_release(self, release: StoredRelease, round_id: bytes | None) -> None:
         if any(known.step == release.step for known in self._releases.values()):
             raise ValueError(f"step {release.step} was released before")
+        if release.version in self._releases:
+            raise ValueError(f"version {release.version} was released before")
         self._releases[release.version] = release
         if round_id is not None:
             await self.set_phase(round_id, Phase.RELEASED)
+            for device, before in self._assigned[round_id].items():
+                if device not in self._updates[round_id]:
+                    self._devices[device] = replace(self._devices[device], last_step=before)
 
     async def release(self, version: int | None) -> StoredRelease | None:
         if version is None:

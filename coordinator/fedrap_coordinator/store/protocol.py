@@ -78,7 +78,11 @@ class Store(Protocol):
         ...
 
     async def add_tokens(self, digests: Sequence[bytes], now: float) -> None:
-        """Keep the SHA-256 of some one-time enrolment tokens."""
+        """Keep the SHA-256 of some one-time enrolment tokens.
+
+        Raises:
+            ValueError: one was added before; none was added now.
+        """
         ...
 
     async def enrol(self, token: bytes, device: bytes, public_key: bytes, now: float) -> bool:
@@ -138,7 +142,11 @@ class Store(Protocol):
         ...
 
     async def add_release(self, release: StoredRelease, round_id: bytes | None) -> None:
-        """Keep a version of C; its round is released and the sealed bodies are destroyed."""
+        """Keep a version of C; its round is released and the sealed bodies are destroyed.
+
+        Raises:
+            ValueError: its step or version was released before; nothing was changed.
+        """
         ...
 
     async def release(self, version: int | None) -> StoredRelease | None:

@@ -50,6 +50,7 @@ assignment = sa.Table(
     metadata,
     sa.Column("round_id", sa.LargeBinary(16), primary_key=True),
     sa.Column("device_id", sa.LargeBinary(16), primary_key=True),
+    sa.Column("step_before", sa.Integer),  # the device's last_step before it got this place
 )
 
 update = sa.Table(

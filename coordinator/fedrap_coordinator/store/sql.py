@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import ArgumentError, DatabaseError
 
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.rounds import Phase, Round
@@ -127,9 +127,12 @@ class SqlStore:
 
 
 def _engine(url: str) -> sa.Engine:
-    parsed = sa.make_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        raise StoreUnavailable(f"{parsed.get_backend_name()} is not supported yet; use sqlite:///…")
+    try:
+        parsed = sa.make_url(url)
+    except ArgumentError as error:
+        raise StoreUnavailable("the database must be a URL such as sqlite:///…") from error
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise StoreUnavailable(f"{parsed.drivername} is not supported yet; use sqlite:///…")
     engine = sa.create_engine(parsed)
     sa.event.listen(engine, "connect", _sqlite_pragmas)
     sa.event.listen(engine, "begin", _begin)

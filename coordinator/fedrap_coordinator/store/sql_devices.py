@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.protocol import DeviceRecord
@@ -12,8 +13,12 @@ from fedrap_coordinator.store.protocol import DeviceRecord
 
 def add_tokens(db: sa.Connection, digests: Sequence[bytes], now: float) -> None:
     """Keep the digests of one-time tokens."""
-    if digests:
-        db.execute(t.token.insert(), [{"digest": digest, "made_at": now} for digest in digests])
+    rows = [{"digest": digest, "made_at": now} for digest in digests]
+    try:
+        if rows:
+            db.execute(t.token.insert(), rows)
+    except IntegrityError as error:
+        raise ValueError("a token was added before") from error
 
 
 def enrol(db: sa.Connection, token: bytes, device: bytes, public_key: bytes, now: float) -> bool:
@@ -57,6 +62,9 @@ def assign(
     """
     if is_assigned(db, round_id, device):
         return None
+    known = find(db, device)
+    if known is None:
+        return False
     last, count = t.device.c.last_step, t.device.c.participations
     again = sa.and_(last.is_not(None), last == step)
     rested = sa.or_(last.is_(None), last <= step - separation)
@@ -67,8 +75,22 @@ def assign(
     )
     if charged.rowcount != 1:
         return False
-    db.execute(t.assignment.insert().values(round_id=round_id, device_id=device))
+    values = {"round_id": round_id, "device_id": device, "step_before": known.last_step}
+    db.execute(t.assignment.insert().values(**values))
     return True
+
+
+def forgive_absent(db: sa.Connection, round_id: bytes) -> None:
+    """Devices that had a place in a released round and are not in its sum may come sooner.
+
+    The separation is about what was released; the cap stays charged. Without this, asking more
+    devices than are needed would leave none for the next round of a small population.
+    """
+    a, u, d = t.assignment.c, t.update.c, t.device.c
+    came = sa.select(u.device_id).where(u.round_id == round_id)
+    before = sa.select(a.step_before).where(a.round_id == round_id, a.device_id == d.id)
+    absent = sa.select(a.device_id).where(a.round_id == round_id, a.device_id.not_in(came))
+    db.execute(t.device.update().where(d.id.in_(absent)).values(last_step=before.scalar_subquery()))
 
 
 def is_assigned(db: sa.Connection, round_id: bytes, device: bytes) -> bool:

@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.protocol import Added, StoredRelease
+from fedrap_coordinator.store.sql_devices import forgive_absent
 
 _OVER = (Phase.RELEASED.value, Phase.ABANDONED.value)
 
@@ -90,17 +91,21 @@ def sealed_after(
 
 def add_release(db: sa.Connection, release: StoredRelease, round_id: bytes | None) -> None:
     """Keep a version of C; its round is over in the same transaction."""
-    db.execute(
-        t.release.insert().values(
-            version=release.version,
-            step=release.step,
-            devices=release.devices,
-            body=release.body,
-            gram=release.gram,
+    try:
+        db.execute(
+            t.release.insert().values(
+                version=release.version,
+                step=release.step,
+                devices=release.devices,
+                body=release.body,
+                gram=release.gram,
+            )
         )
-    )
+    except IntegrityError as error:
+        raise ValueError(f"step {release.step} or its version was released before") from error
     if round_id is not None:
         set_phase(db, round_id, Phase.RELEASED)
+        forgive_absent(db, round_id)
 
 
 def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None:

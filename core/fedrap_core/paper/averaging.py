@@ -35,7 +35,9 @@ class Averaging(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def average_step(
     state: Learner, total: RoundSum, method: PaperMethod, averaging: Averaging, step: int
 ) -> Learner:
-    """One round's step on C. Deterministic; a round that brought nothing changes nothing.
+    """One round's step on C; `step` is that of the round's offer, from 1 on.
+
+    Deterministic; a round that brought nothing changes nothing.
 
     Raises:
         BrokenModel: the round's sum would give a C that is not finite.
@@ -54,5 +56,5 @@ def shrink_all(common: Matrix, method: PaperMethod, averaging: Averaging, step: 
     """The exact proximal step of mu over every row of C: (m, k)."""
     if averaging.threshold == 0 or method.penalty == "none":
         return common
-    level = averaging.threshold * curriculum_share(method.curriculum, step + 1)
+    level = averaging.threshold * curriculum_share(method.curriculum, step)
     return shrink_rows(common, np.full(len(common), level), method.penalty)

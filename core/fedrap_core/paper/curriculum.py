@@ -7,7 +7,7 @@
     square  0 for ten rounds, v for ten rounds, and so on
     frac    v/(a + 1)
 
-The paper counts rounds from 1; the step of an offer counts from 0, so a = step + 1.
+Rounds count from 1, in the paper and in the step of an offer: a is that step.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def weights_at(method: PaperMethod, step: int) -> Weights:
     Without shared or without personal items there is nothing to keep apart, and without a
     penalty or shared items nothing to make sparse.
     """
-    share = curriculum_share(method.curriculum, step + 1)
+    share = curriculum_share(method.curriculum, step)
     both = method.common and method.personal
     shrinks = method.common and method.penalty != "none"
     return Weights(

@@ -104,9 +104,11 @@ def fresh_state(method: PaperMethod) -> PaperState:
 
 
 def plan_schedule(method: PaperMethod, step: int, steps: int) -> Schedule:
-    """The schedule of `steps` local steps in the round with this `step` of the task."""
+    """The schedule of `steps` local steps in the round whose offer has this `step`, from 1 on."""
     epoch = np.arange(steps) * method.epochs // max(steps, 1)  # (S,)
-    fade: Vector = method.round_decay**step * np.power(method.epoch_decay, epoch, dtype=np.float64)
+    fade: Vector = method.round_decay ** (step - 1) * np.power(
+        method.epoch_decay, epoch, dtype=np.float64
+    )
     weights = weights_at(method, step)
     rate = method.rate * fade
     return Schedule(

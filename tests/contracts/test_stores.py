@@ -1,0 +1,346 @@
+"""What every store promises: one suite over memory and SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from fedrap_coordinator.errors import StoreUnavailable
+from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.store.memory import MemoryStore
+from fedrap_coordinator.store.protocol import Added, Counts, DeviceRecord, Store, StoredRelease
+from fedrap_coordinator.store.sql import SqlStore
+
+TASK = b"t" * 16
+OVER = [Phase.RELEASED, Phase.ABANDONED]
+
+
+def device_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def round_id(number: int) -> bytes:
+    return b"round" + number.to_bytes(11, "big")
+
+
+def a_release(version: int, step: int) -> StoredRelease:
+    return StoredRelease(version, step, 3, b"body %d" % version, None)
+
+
+async def enrolled(store: Store, *numbers: int) -> None:
+    tokens = [b"token %d" % number for number in numbers]
+    await store.add_tokens(tokens, 1.0)
+    for token, number in zip(tokens, numbers, strict=True):
+        assert await store.enrol(token, device_id(number), b"key %d" % number, 2.0)
+
+
+async def opened(store: Store, number: int, step: int) -> bytes:
+    await store.open_round(Round(round_id(number), step, 1, 10.0), b"plan %d" % number)
+    return round_id(number)
+
+
+async def bodies_of(store: Store, round_: bytes) -> list[list[bytes]]:
+    return [list(chunk) async for chunk in store.sealed_updates(round_)]
+
+
+async def finish(store: Store, round_: bytes, phase: Phase, step: int) -> None:
+    if phase is Phase.RELEASED:
+        await store.add_release(a_release(step + 1, step), round_)
+    else:
+        await store.set_phase(round_, phase)
+
+
+@pytest_asyncio.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    made: Store = MemoryStore()
+    if request.param == "sqlite":
+        made = SqlStore(f"sqlite:///{tmp_path / 'store.sqlite'}")
+    await made.open()
+    yield made
+    await made.close()
+
+
+async def test_the_first_task_id_is_kept(store: Store) -> None:
+    assert await store.task_id(TASK) == TASK
+    assert await store.task_id(b"u" * 16) == TASK
+
+
+@pytest.mark.spec("3.1")
+async def test_a_token_enrols_one_device(store: Store) -> None:
+    await store.add_tokens([b"one", b"two"], 1.0)
+    assert await store.enrol(b"one", device_id(1), b"key", 2.0)
+    assert not await store.enrol(b"one", device_id(2), b"key", 2.0)
+    assert not await store.enrol(b"never made", device_id(2), b"key", 2.0)
+    assert await store.device(device_id(1)) == DeviceRecord(device_id(1), b"key", 0, None)
+    assert await store.device(device_id(2)) is None
+    assert await store.counts() == Counts(devices=1, tokens=1, items=0, releases=0)
+
+
+@pytest.mark.spec("3.1")
+async def test_a_used_token_cannot_be_added_again(store: Store) -> None:
+    await enrolled(store, 1)
+    for tokens in ([b"new", b"token 1"], [b"twin", b"twin"]):
+        with pytest.raises(ValueError, match="added before"):
+            await store.add_tokens(tokens, 3.0)
+    assert not await store.enrol(b"token 1", device_id(2), b"key", 4.0)
+    assert not await store.enrol(b"new", device_id(2), b"key", 4.0)
+    await store.add_tokens([], 5.0)
+
+
+@pytest.mark.spec("2.3")
+async def test_only_a_larger_nonce_is_taken(store: Store) -> None:
+    await enrolled(store, 1, 2)
+    taken = [await store.use_nonce(device_id(1), nonce) for nonce in (5, 5, 4, 6, 2**63 - 1, 7)]
+    assert taken == [True, False, False, True, True, False]
+    assert await store.use_nonce(device_id(2), 1)
+    assert not await store.use_nonce(device_id(9), 1)
+
+
+@pytest.mark.spec("7.5")
+@pytest.mark.parametrize("separation", [1, 2, 5])
+async def test_a_device_joins_again_after_b_steps_and_not_one_earlier(
+    store: Store, separation: int
+) -> None:
+    await enrolled(store, 1)
+    first, early, due = 3, 3 + separation - 1, 3 + separation
+    assert await store.assign(await opened(store, 1, first), device_id(1), first, separation, 9)
+    if early > first:
+        place = await opened(store, 2, early)
+        assert await store.assign(place, device_id(1), early, separation, 9) is False
+        assert not await store.is_assigned(place, device_id(1))
+    assert await store.assign(await opened(store, 3, due), device_id(1), due, separation, 9)
+    assert await store.device(device_id(1)) == DeviceRecord(device_id(1), b"key 1", 2, due)
+
+
+@pytest.mark.spec("7.5")
+async def test_a_device_joins_k_times_and_not_once_more(store: Store) -> None:
+    await enrolled(store, 1)
+    given = []
+    for step in range(1, 6):
+        place = await opened(store, step, step)
+        given.append(await store.assign(place, device_id(1), step, 1, 3))
+    assert given == [True, True, True, False, False]
+    assert await store.device(device_id(1)) == DeviceRecord(device_id(1), b"key 1", 3, 3)
+
+
+@pytest.mark.spec("7.6")
+async def test_asking_again_for_the_same_round_costs_nothing(store: Store) -> None:
+    await enrolled(store, 1)
+    place = await opened(store, 1, 1)
+    assert await store.assign(place, device_id(1), 1, 2, 1) is True
+    assert await store.assign(place, device_id(1), 1, 2, 1) is None
+    assert await store.is_assigned(place, device_id(1))
+    found = await store.device(device_id(1))
+    assert found is not None
+    assert found.participations == 1
+
+
+@pytest.mark.spec("7.6")
+async def test_a_step_tried_again_after_an_abandoned_round_is_charged_once(store: Store) -> None:
+    await enrolled(store, 1, 2)
+    await store.assign(await opened(store, 1, 4), device_id(1), 4, 2, 1)
+    await store.set_phase(round_id(1), Phase.ABANDONED)
+    again = await opened(store, 2, 4)
+    assert await store.assign(again, device_id(1), 4, 2, 1) is True
+    assert await store.assign(again, device_id(2), 4, 2, 1) is True
+    assert await store.device(device_id(1)) == DeviceRecord(device_id(1), b"key 1", 1, 4)
+
+
+async def test_a_device_that_is_not_enrolled_gets_no_place(store: Store) -> None:
+    place = await opened(store, 1, 1)
+    assert await store.assign(place, device_id(1), 1, 1, 1) is False
+    assert not await store.is_assigned(place, device_id(1))
+    assert not await store.is_assigned(round_id(7), device_id(1))
+
+
+@pytest.mark.spec("7.5")
+async def test_two_hundred_concurrent_requests_never_exceed_the_cap(store: Store) -> None:
+    await enrolled(store, *range(10))
+    places = [await opened(store, number, number) for number in range(20)]
+    asked = [(place, number) for place in places for number in range(10)]
+    given = await asyncio.gather(
+        *(
+            store.assign(place, device_id(number), int.from_bytes(place[5:]), 1, 4)
+            for place, number in asked
+        )
+    )
+    for number in range(10):
+        mine = [answer for answer, (_, who) in zip(given, asked, strict=True) if who == number]
+        assert mine.count(True) == 4
+        found = await store.device(device_id(number))
+        assert found is not None
+        assert found.participations == 4
+
+
+@pytest.mark.spec("7.6")
+async def test_concurrent_requests_for_one_place_are_charged_once(store: Store) -> None:
+    await enrolled(store, 1)
+    place = await opened(store, 1, 1)
+    given = await asyncio.gather(*(store.assign(place, device_id(1), 1, 2, 5) for _ in range(200)))
+    assert (given.count(True), given.count(None)) == (1, 199)
+    found = await store.device(device_id(1))
+    assert found is not None
+    assert found.participations == 1
+
+
+@pytest.mark.spec("7.8")
+async def test_an_update_is_stored_once_and_others_of_its_device_conflict(store: Store) -> None:
+    place = await opened(store, 1, 1)
+    added = [
+        await store.add_update(place, device_id(1), digest, body, 1.0)
+        for digest, body in ((b"d1", b"b1"), (b"d1", b"b1"), (b"d2", b"b2"))
+    ]
+    assert added == [Added.STORED, Added.DUPLICATE, Added.CONFLICT]
+    assert await bodies_of(store, place) == [[b"b1"]]
+    assert await store.update_digest(place, device_id(1)) == b"d1"
+    assert await store.update_digest(place, device_id(2)) is None
+    assert await store.update_digest(round_id(9), device_id(1)) is None
+
+
+@pytest.mark.spec("4.5", "7.8")
+@pytest.mark.parametrize("end", OVER)
+async def test_a_round_that_is_over_keeps_digests_and_destroys_bodies(
+    store: Store, end: Phase
+) -> None:
+    place, other = await opened(store, 1, 1), await opened(store, 2, 2)
+    await store.add_update(place, device_id(1), b"d1", b"sealed", 1.0)
+    await store.add_update(other, device_id(1), b"d2", b"of another round", 1.0)
+    await finish(store, place, end, 1)
+    assert await store.round_phase(place) is end
+    assert await bodies_of(store, place) == []
+    assert await bodies_of(store, other) == [[b"of another round"]]
+    assert await store.update_digest(place, device_id(1)) == b"d1"
+    assert await store.add_update(place, device_id(1), b"d1", b"sealed", 1.0) is Added.DUPLICATE
+    assert await bodies_of(store, place) == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 64, 65, 150])
+async def test_sealed_updates_come_in_order_of_device_and_in_chunks(
+    store: Store, count: int
+) -> None:
+    place = await opened(store, 1, 1)
+    for number in reversed(range(count)):
+        await store.add_update(place, device_id(number), b"d", b"body %d" % number, 1.0)
+    chunks = await bodies_of(store, place)
+    assert [body for chunk in chunks for body in chunk] == [b"body %d" % n for n in range(count)]
+    assert [len(chunk) for chunk in chunks] == [min(64, count - at) for at in range(0, count, 64)]
+
+
+async def test_the_current_round_comes_with_its_counts_and_its_plan(store: Store) -> None:
+    assert await store.current_round() is None
+    await enrolled(store, 1, 2, 3)
+    place = await opened(store, 1, 5)
+    for number in (1, 2, 3):
+        await store.assign(place, device_id(number), 5, 1, 5)
+    await store.add_update(place, device_id(2), b"d", b"b", 1.0)
+    expected = Round(place, 5, 1, 10.0, Phase.COLLECTING, assigned=3, accepted=1)
+    assert await store.current_round() == (expected, b"plan 1")
+    for phase in (Phase.SHUTDOWN, Phase.COLLECTING, Phase.SUMMING):
+        await store.set_phase(place, phase)
+        found = await store.current_round()
+        assert found is not None
+        assert found[0].phase is phase
+    await finish(store, place, Phase.RELEASED, 5)
+    assert await store.current_round() is None
+    assert await store.round_phase(round_id(2)) is None
+
+
+async def test_the_latest_release_is_the_one_of_the_highest_version(store: Store) -> None:
+    assert await store.release(None) is None
+    first = StoredRelease(1, 0, 0, b"one", None)
+    second = StoredRelease(2, 1, 7, b"two", b"\0gram")
+    await store.add_release(first, None)
+    await store.add_release(second, None)
+    assert await store.release(None) == second
+    assert [await store.release(version) for version in (1, 2, 3)] == [first, second, None]
+
+
+@pytest.mark.spec("7.11")
+@pytest.mark.parametrize(("version", "step"), [(3, 1), (2, 9)])
+async def test_a_second_release_of_a_step_fails_and_leaves_the_round_as_it_was(
+    store: Store, version: int, step: int
+) -> None:
+    await finish(store, await opened(store, 1, 1), Phase.RELEASED, 1)
+    place = await opened(store, 2, step)
+    await store.add_update(place, device_id(1), b"d", b"still sealed", 1.0)
+    with pytest.raises(ValueError, match="released before"):
+        await store.add_release(a_release(version, step), place)
+    assert await store.round_phase(place) is Phase.COLLECTING
+    assert await bodies_of(store, place) == [[b"still sealed"]]
+    assert await store.release(None) == a_release(2, 1)
+    assert (await store.counts()).releases == 1
+
+
+@pytest.mark.spec("7.3")
+async def test_an_item_keeps_its_row_and_a_row_its_item(store: Store) -> None:
+    assert await store.add_items(["a", "b", "a"]) == 2
+    assert await store.retire_items(["a", "unknown", "a"]) == 1
+    assert await store.add_items(["c", "b"]) == 1
+    view = await store.catalogue(0)
+    assert (list(view.items), list(view.retired)) == (["a", "b", "c"], [0])
+    assert await store.add_items(["a", "d"]) == 1  # back in its old row
+    view = await store.catalogue(2)
+    assert (list(view.items), list(view.retired)) == (["c", "d"], [])
+    assert list((await store.catalogue(9)).items) == []
+    assert (await store.counts()).items == 4
+
+
+async def test_the_catalogue_version_grows_with_each_change_and_only_then(store: Store) -> None:
+    seen = [(await store.catalogue(0)).version]
+    for add, items in (
+        (True, ["a", "b"]), (True, ["a"]), (False, ["b"]), (False, ["b"]), (True, ["b"]),
+        (False, []), (True, []),
+    ):  # fmt: skip
+        await (store.add_items(items) if add else store.retire_items(items))
+        seen.append((await store.catalogue(0)).version)
+    assert seen == [0, 1, 1, 2, 2, 3, 3, 3]
+
+
+async def test_everything_survives_closing_and_opening_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'kept.sqlite'}"
+    before, after = SqlStore(url), SqlStore(url)
+    await before.open()
+    await before.task_id(TASK)
+    await enrolled(before, 1, 2)
+    await before.use_nonce(device_id(1), 77)
+    await before.add_items(["a", "b"])
+    await before.retire_items(["b"])
+    await before.add_release(a_release(1, 0), None)
+    place = await opened(before, 1, 1)
+    await before.assign(place, device_id(1), 1, 2, 3)
+    await before.add_update(place, device_id(1), b"d", b"sealed", 1.0)
+    expected = (await before.current_round(), await before.catalogue(0), await before.counts())
+    await before.close()
+    await after.open()
+    try:
+        assert await after.task_id(b"u" * 16) == TASK
+        assert not await after.use_nonce(device_id(1), 77)
+        found = (await after.current_round(), await after.catalogue(0), await after.counts())
+        assert found == expected
+        assert await bodies_of(after, place) == [[b"sealed"]]
+        assert await after.assign(place, device_id(1), 1, 2, 3) is None
+        assert await after.release(None) == a_release(1, 0)
+    finally:
+        await after.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "postgresql://host/db", "sqlite:////no/such/folder/x", "DAMAGED"]
+)
+async def test_a_database_that_cannot_be_used_says_so(tmp_path: Path, url: str) -> None:
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(StoreUnavailable, match="database|not supported"):
+        await _open_and_close(url.replace("DAMAGED", f"sqlite:///{damaged}"))
+
+
+async def _open_and_close(url: str) -> None:
+    store = SqlStore(url)
+    try:
+        await store.open()
+    finally:
+        await store.close()

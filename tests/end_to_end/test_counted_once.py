@@ -1,0 +1,133 @@
+"""Device i may only touch cell i, so the sum shows who was counted, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedrap_coordinator import service
+from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.releases import Model, next_model
+from fedrap_coordinator.settings import Settings
+from fedrap_core.learn import RoundSum
+from fedrap_core.privacy import release_noise
+from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.wire.codec import encode
+from tests.harness import DIM, Player, one_cell, serve, small_settings
+
+DEVICES = 40
+
+
+@pytest.fixture
+def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
+    """Every sum that the coordinator learns from, as it goes into the learning step."""
+    seen: list[RoundSum] = []
+
+    def spy(task: bytes, model: Model, total: RoundSum, size: int, settings: Settings) -> Model:
+        seen.append(total)
+        return next_model(task, model, total, size, settings)
+
+    monkeypatch.setattr(service, "next_model", spy)
+    return seen
+
+
+def _counted(total: RoundSum, size: int) -> list[float]:
+    cells = np.zeros(size)
+    cells[total.rows] = total.values[:, 0]
+    return [round(float(cell), 5) for cell in cells]
+
+
+@pytest.mark.spec("7.8", "7.11")
+async def test_concurrent_uploads_sent_three_times_each_are_counted_once_each(
+    tmp_path: Path, sums: list[RoundSum]
+) -> None:
+    settings = small_settings(updates=DEVICES)
+    items = [f"item-{row}" for row in range(DEVICES)]
+
+    async def play(player: Player, row: int) -> None:
+        offer = await player.offer()
+        body = encode(player.update(offer, one_cell(row)))
+        answers = await asyncio.gather(*(player.post(offer.round, body) for _ in range(3)))
+        # Requests of one device may overtake each other: an older nonce is then refused, which
+        # must not cost the update that came in before or after it.
+        assert any(answer.status == 200 for answer in answers)
+        assert all(answer.status == 200 or answer.problem == "replayed" for answer in answers)
+
+    async with serve(settings, str(tmp_path / "c.sqlite"), items=items) as served:
+        players = [await served.player() for _ in range(DEVICES)]
+        await asyncio.gather(*(play(player, row) for row, player in enumerate(players)))
+        assert (await served.app[COORDINATOR].release(None)).version == 2
+    assert len(sums) == 1
+    assert sums[0].devices == DEVICES
+    assert _counted(sums[0], DEVICES) == [1.0] * DEVICES
+
+
+@pytest.mark.spec("7.5", "7.8")
+async def test_over_several_rounds_no_cell_is_counted_twice_within_b(
+    tmp_path: Path, sums: list[RoundSum]
+) -> None:
+    size, cohort, rounds = 12, 4, 6
+    settings = small_settings(updates=cohort, separation=2, cap=6, over_selection=1.5)
+    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+        players = [await served.player() for _ in range(size)]
+
+        async def greedy(player: Player, row: int) -> None:
+            """Asks again and again, and takes part whenever it is let in."""
+            for _ in range(40):
+                answer = await player.ask()
+                if answer.status != 200:
+                    await asyncio.sleep(0.005)
+                    continue
+                offer = await player.offer()
+                await player.post(offer.round, encode(player.update(offer, one_cell(row))))
+
+        await asyncio.gather(*(greedy(player, row) for row, player in enumerate(players)))
+    assert len(sums) >= rounds
+    table = np.array([_counted(total, size) for total in sums])  # (rounds, devices)
+    assert set(np.unique(table)) <= {0.0, 1.0}
+    assert np.all(table[1:] + table[:-1] <= 1.0)  # never in two consecutive rounds
+    assert table.sum(axis=0).max() <= 6
+    assert np.all(table.sum(axis=1) == cohort)
+
+
+@pytest.mark.spec("5.2")
+async def test_an_update_above_the_clip_is_clipped_by_the_coordinator(
+    tmp_path: Path, sums: list[RoundSum]
+) -> None:
+    settings = small_settings(updates=2, clip=2.0)
+    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+        for row, value in ((0, 1000.0), (1, 1.0)):
+            await (await served.player()).join(one_cell(row, value))
+    assert _counted(sums[0], 3)[:2] == pytest.approx([2.0, 1.0], abs=1e-5)
+
+
+@pytest.mark.spec("5.3")
+async def test_noise_reaches_every_row_and_is_the_same_for_the_same_key_and_step(
+    tmp_path: Path, sums: list[RoundSum]
+) -> None:
+    settings = small_settings(updates=2, noise=0.5, clip=1.0)
+    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+        for row in (0, 1):
+            await (await served.player()).join(one_cell(row))
+        keyring = served.app[COORDINATOR].keyring
+    total = sums[0]
+    assert len(total.rows) == 12
+    assert np.all(total.values != 0)
+    drawn = release_noise(keyring.noise, 1, 12 * DIM + triangle_size(DIM), 0.5)
+    cells = np.zeros((12, DIM))
+    cells[[0, 1], 0] = 1.0
+    np.testing.assert_allclose(total.values - drawn[: 12 * DIM].reshape(12, DIM), cells, atol=1e-6)
+
+
+async def test_an_empty_share_counts_as_a_device_and_moves_nothing(
+    tmp_path: Path, sums: list[RoundSum]
+) -> None:
+    empty = RowUpdate(np.zeros(0, np.int64), np.zeros((0, DIM)), np.zeros(triangle_size(DIM)))
+    async with serve(small_settings(updates=2), str(tmp_path / "c.sqlite")) as served:
+        for _ in range(2):
+            await (await served.player()).join(empty)
+        assert (await served.app[COORDINATOR].release(None)).version == 2
+    assert (sums[0].devices, len(sums[0].rows)) == (2, 0)

@@ -1,0 +1,132 @@
+"""The real command in a process of its own: SIGTERM ends it well, kill -9 loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from fedrap import FedRap
+
+CONFIG = """
+[serve]
+port = {port}
+retry_seconds = 0.01
+[round]
+min_updates = 4
+max_updates = 4
+[method]
+name = "solve"
+dim = 4
+"""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fedrap_coordinator", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+
+@contextmanager
+def _serving(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    with (folder / "log.jsonl").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fedrap_coordinator", "serve"], cwd=folder, stderr=log
+        )
+    try:
+        for _ in range(200):
+            try:
+                urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1).close()
+                break
+            except (URLError, OSError):
+                assert process.poll() is None, (folder / "log.jsonl").read_text()
+                time.sleep(0.05)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=20)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> tuple[Path, int, list[str]]:
+    """A folder with a config, twelve items and tokens, made by the operator's own commands."""
+    port = _free_port()
+    (tmp_path / "fedrap.toml").write_text(CONFIG.format(port=port))
+    (tmp_path / "items.txt").write_text("\n".join(f"item-{row}" for row in range(12)))
+    _command(tmp_path, "items", "add", "items.txt")
+    return tmp_path, port, _command(tmp_path, "tokens", "4").stdout.split()
+
+
+def _join(folder: Path, port: int, number: int, token: str) -> bool:
+    with FedRap.open(
+        folder / f"device-{number}", server=f"http://127.0.0.1:{port}", token=token
+    ) as device:
+        device.consent(train=True, policy="test")
+        for row in range(number, number + 4):
+            device.record(f"item-{row}")
+        return device.run_round().joined
+
+
+def test_sigterm_ends_the_process_with_0(site: tuple[Path, int, list[str]]) -> None:
+    folder, port, tokens = site
+    with _serving(folder, port) as process:
+        assert _join(folder, port, 0, tokens[0])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=15) == 0
+    assert '"accepted": 1' in _command(folder, "status").stdout
+
+
+def test_kill_9_loses_no_accepted_update_and_the_round_goes_on(
+    site: tuple[Path, int, list[str]],
+) -> None:
+    folder, port, tokens = site
+    for number, token in enumerate(tokens):
+        with _serving(folder, port) as process:
+            assert _join(folder, port, number, token)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(timeout=15)
+    status = _command(folder, "status").stdout
+    assert '"releases": 2' in status
+    assert '"step": 2' in status
+
+
+def test_no_log_line_names_a_device_a_key_or_a_token(site: tuple[Path, int, list[str]]) -> None:
+    folder, port, tokens = site
+    with _serving(folder, port):
+        for number, token in enumerate(tokens):
+            assert _join(folder, port, number, token)
+    log = (folder / "log.jsonl").read_text()
+    assert '"event": "released"' in log
+    secrets = [(folder / "keys" / name).read_text().strip() for name in ("seal.key", "noise.key")]
+    for secret in [*tokens, *secrets]:
+        assert secret not in log
+    assert "device" not in log.replace("devices", "")
+
+
+async def test_the_sync_form_of_run_round_is_for_code_without_a_loop(tmp_path: Path) -> None:
+    with FedRap.open(tmp_path, server="http://127.0.0.1:9") as device:
+        report = await asyncio.to_thread(device.run_round)
+        assert report.blocked_by == "no-consent"
