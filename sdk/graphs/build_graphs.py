@@ -155,25 +155,23 @@ STEP_ROWS = ("own_weights", "own_liked", "other_weights", "other_liked")
 def build_paper() -> ModelProto:
     """`paper`: all local steps as one Scan over (S, …) inputs; training.py has the formulas.
 
-    C itself does not change in here, its delta does: a float32 C would lose the last digits of a
-    small delta at every step.
+    float64 as well: with the paper's rates one step can move a row by many times its length, and
+    ten such steps multiply the rounding of float32 beyond what the trainers may differ by.
     """
-    kind = TensorProto.FLOAT
+    kind = TensorProto.DOUBLE
     g = GraphWriter("s")
     g.constant("rows", np.array([1], dtype=np.int64))
-    g.constant("entries", np.array([2], dtype=np.int64))
     g.constant("both", np.array([1, 2], dtype=np.int64))
-    g.constant("one", np.float32(1.0))
-    g.constant("half", np.float32(0.5))
-    g.constant("zero", np.float32(0.0))
-    g.constant("tiny", np.float32(1e-30))
+    g.constant("one", np.float64(1.0))
+    g.constant("half", np.float64(0.5))
+    g.constant("zero", np.float64(0.0))
+    g.constant("tiny", np.float64(1e-30))
     states = ["user", "bias", "personal", "own", "other"]
-    still = [g.op("Sub", "own", "own"), g.op("Sub", "other", "other")]
     g.nodes.append(
         helper.make_node(
             "Scan",
-            ["user", "bias", "personal", *still, *STEP_ROWS, *STEP_SCALARS],
-            ["user_end", "bias_end", "personal_end", "own_delta", "other_delta", "losses"],
+            [*states, *STEP_ROWS, *STEP_SCALARS],
+            [*(f"{name}_end" for name in states), "losses"],
             body=_paper_step(),
             num_scan_inputs=len(STEP_ROWS) + len(STEP_SCALARS),
         )
@@ -196,8 +194,8 @@ def build_paper() -> ModelProto:
         tensor("user_end", kind, ["B", 1, "k"]),
         tensor("bias_end", kind, ["B", 1, 1]),
         tensor("personal_end", kind, ["B", "P", "k"]),
-        tensor("own_delta", kind, ["B", "P", "k"]),
-        tensor("other_delta", kind, ["B", "N", "k"]),
+        tensor("own_end", kind, ["B", "P", "k"]),
+        tensor("other_end", kind, ["B", "N", "k"]),
         tensor("losses", kind, ["S", "B", 1, 1]),
     ]
     return finish(g, "paper", inputs, outputs)
@@ -205,27 +203,25 @@ def build_paper() -> ModelProto:
 
 def _paper_step() -> Any:
     """One local step of every device in the batch; `i_…` are the values before it."""
-    kind = TensorProto.FLOAT
+    kind = TensorProto.DOUBLE
     b = GraphWriter("b")
-    own = b.op("Add", "own", "i_own")  # (B, P, k) C by now
-    other = b.op("Add", "other", "i_other")  # (B, N, k)
-    summed = b.op("Add", "i_personal", own)  # (B, P, k)
+    summed = b.op("Add", "i_personal", "i_own")  # (B, P, k)
     user_t = b.flip("i_user")  # (B, k, 1)
     z_own = b.op("Add", b.op("MatMul", summed, user_t), "i_bias")  # (B, P, 1)
-    z_other = b.op("Add", b.op("MatMul", other, user_t), "i_bias")  # (B, N, 1)
+    z_other = b.op("Add", b.op("MatMul", "i_other", user_t), "i_bias")  # (B, N, 1)
     g_own = b.op("Sub", b.op("Mul", "own_w", b.op("Sigmoid", z_own)), "own_l")
     g_other = b.op("Sub", b.op("Mul", "other_w", b.op("Sigmoid", z_other)), "other_l")
     d_user = b.op(
         "Add",
         b.op("MatMul", b.flip(g_own), summed),
-        b.op("MatMul", b.flip(g_other), other),
+        b.op("MatMul", b.flip(g_other), "i_other"),
     )  # (B, 1, k)
     d_bias = b.op("Add", b.total(g_own, "rows"), b.total(g_other, "rows"))  # (B, 1, 1)
     b.op("Sub", "i_user", b.op("Mul", "user_rate_", d_user), name="o_user")
     b.op("Sub", "i_bias", b.op("Mul", "user_rate_", d_bias), name="o_bias")
 
-    apart = b.op("Sub", "i_personal", own)  # (B, P, k)
-    square = b.total(b.op("Mul", apart, apart), "entries")  # (B, P, 1)
+    apart = b.op("Sub", "i_personal", "i_own")  # (B, P, k)
+    square = b.op("ReduceSumSquare", apart, axes=[2], keepdims=1)  # (B, P, 1)
     norm = b.op("Max", b.op("Sqrt", square), "tiny")
     room = b.op("Max", b.op("Sub", b.op("Div", "reach", norm), "one"), "zero")
     wanted = b.op("Mul", "push_", "own_w")
@@ -240,7 +236,7 @@ def _paper_step() -> Any:
 
     fit = b.op("Add", _entropy(b, z_own, "own"), _entropy(b, z_other, "other"))
     difference = b.op("Mul", "apart_", b.total(b.op("Mul", "own_w", square), "rows"))
-    size = b.op("Add", _size(b, own, "own_w"), _size(b, other, "other_w"))
+    size = b.op("Add", _size(b, "own"), _size(b, "other"))
     b.op("Add", b.op("Sub", fit, difference), size, name="o_loss")
 
     names = ["user", "bias", "personal", "own", "other"]
@@ -254,33 +250,31 @@ def _paper_step() -> Any:
 
 
 def _move(b: GraphWriter, block: str, step: str) -> None:
-    """The delta after a step down and a shrinking; of S_theta and L2's division one does nothing.
-
-    S_theta(x) is x - clip(x), and x/(1 + f) is x - x·f/(1 + f).
-    """
+    """C after a step down and a shrinking; of S_theta and L2's division one does nothing."""
     weights = f"{block}_w"
-    delta = b.op("Sub", f"i_{block}", step)
-    rows = b.op("Add", block, delta)
+    rows = b.op("Sub", f"i_{block}", step)
     level = b.op("Mul", "shrink_", weights)
     inside = b.op("Max", b.op("Min", rows, level), b.op("Neg", level))
-    fade = b.op("Mul", "fade_", weights)
-    part = b.op("Div", fade, b.op("Add", fade, "one"))
-    lost = b.op("Add", inside, b.op("Mul", part, rows))
-    b.op("Sub", delta, lost, name=f"o_{block}")
+    kept = b.op("Div", "one", b.op("Add", b.op("Mul", "fade_", weights), "one"))
+    b.op("Mul", b.op("Sub", rows, inside), kept, name=f"o_{block}")
 
 
 def _entropy(b: GraphWriter, z: str, block: str) -> str:
     """sum_j w_j·log(1 + e^z_j) - l_j·z_j: (B, 1, 1)."""
-    up = b.op("Mul", f"{block}_w", b.op("Softplus", z))
+    # Softplus has no float64 kernel; this form never overflows.
+    rest = b.op("Log", b.op("Add", b.op("Exp", b.op("Neg", b.op("Abs", z))), "one"))
+    up = b.op("Mul", f"{block}_w", b.op("Add", b.op("Max", z, "zero"), rest))
     return b.total(b.op("Sub", up, b.op("Mul", f"{block}_l", z)), "rows")
 
 
-def _size(b: GraphWriter, rows: str, weights: str) -> str:
+def _size(b: GraphWriter, block: str) -> str:
     """mu·sum_j w_j·|C_j|_1 / k, or the squares: (B, 1, 1)."""
-    absolute = b.op("MatMul", b.flip(weights), b.op("Abs", rows))  # (B, 1, k)
-    squares = b.op("MatMul", b.flip(weights), b.op("Mul", rows, rows))
-    both = b.op("Add", b.op("Mul", "l1_", absolute), b.op("Mul", "l2_", squares))
-    return b.total(both, "both")
+    weights = f"{block}_w"
+    absolute = b.op("MatMul", b.flip(weights), b.op("Abs", f"i_{block}"))  # (B, 1, k)
+    l1 = b.op("Mul", "l1_", b.total(absolute, "both"))
+    squares = b.op("ReduceSumSquare", f"i_{block}", axes=[2], keepdims=1)  # (B, n, 1)
+    l2 = b.op("Mul", "l2_", b.total(b.op("Mul", weights, squares), "rows"))
+    return b.op("Add", l1, l2)
 
 
 GRAPHS = {"solve_v1.onnx": build_solve, "paper_v1.onnx": build_paper}

@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--clip", type=float, default=default.clip, help="S, norm of one update")
     demo.add_argument("--seed", type=int, default=default.seed)
     demo.add_argument("--json", type=Path, help="write the result here as well")
+    demo.add_argument("--svg", type=Path, help="save what is shown as a picture")
     demo.set_defaults(run=_demo)
     return parser
 
@@ -53,10 +54,12 @@ def _demo(arguments: argparse.Namespace) -> int:
         clip=arguments.clip,
         seed=arguments.seed,
     )
-    screen = Screen(plan)
+    screen = Screen(plan, width=118 if arguments.svg else None)
     with tempfile.TemporaryDirectory(prefix="fedrap-demo-") as folder, screen:
         result = asyncio.run(run_demo(plan, Path(folder), screen.line))
     screen.result(result)
     if arguments.json is not None:
         arguments.json.write_bytes(result_json(result))
+    if arguments.svg is not None:
+        screen.save_picture(arguments.svg)
     return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console
@@ -16,8 +18,8 @@ from fedrap_simulation.demo import DemoPlan, DemoResult, RoundLine
 class Screen:
     """Progress on stderr, so that a pipe gets nothing but what was asked for."""
 
-    def __init__(self, plan: DemoPlan) -> None:
-        self.console = Console(stderr=True, highlight=False)
+    def __init__(self, plan: DemoPlan, width: int | None = None) -> None:
+        self.console = Console(stderr=True, highlight=False, record=True, width=width)
         self._plan = plan
         self._bytes = 0
         self._bar = Progress(
@@ -55,13 +57,18 @@ class Screen:
             f"{self._bytes / 1e6:.2f} MB up in all"
         )
         self._bar.update(self._task, completed=line.round, note=note)
-        if not self.console.is_terminal:
+        if not self.console.is_terminal:  # a log gets a line a round instead of a bar
             self.console.print(f"round {line.round:>3}/{self._plan.rounds}  {note}")
 
     def result(self, result: DemoResult) -> None:
         """The table and the example."""
         self.console.print(_summary(result))
         self.console.print(_example(result))
+
+    def save_picture(self, path: Path) -> None:
+        """Everything shown so far as an SVG picture that fetches nothing from anywhere."""
+        picture = self.console.export_svg(title="make demo")
+        path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL))
 
 
 def _summary(result: DemoResult) -> Table:
@@ -101,9 +108,9 @@ def _epsilon_words(result: DemoResult) -> tuple[str, str]:
 
 
 def _example(result: DemoResult) -> Table:
-    newest = ", ".join(result.example_history[:4])
+    newest = ", ".join(result.example_history[:3])
     table = Table(
-        title=f"one device's top ten, computed on it (its newest items: {newest}, …)",
+        title=f"one device's top ten, computed on it (newest items: {newest})",
         title_justify="left",
     )
     table.add_column("item")

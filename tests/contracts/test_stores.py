@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Added, Counts, DeviceRecord, Store, StoredRelease
@@ -298,49 +297,3 @@ async def test_the_catalogue_version_grows_with_each_change_and_only_then(store:
         await (store.add_items(items) if add else store.retire_items(items))
         seen.append((await store.catalogue(0)).version)
     assert seen == [0, 1, 1, 2, 2, 3, 3, 3]
-
-
-async def test_everything_survives_closing_and_opening_again(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'kept.sqlite'}"
-    before, after = SqlStore(url), SqlStore(url)
-    await before.open()
-    await before.task_id(TASK)
-    await enrolled(before, 1, 2)
-    await before.use_nonce(device_id(1), 77)
-    await before.add_items(["a", "b"])
-    await before.retire_items(["b"])
-    await before.add_release(a_release(1, 0), None)
-    place = await opened(before, 1, 1)
-    await before.assign(place, device_id(1), 1, 2, 3)
-    await before.add_update(place, device_id(1), b"d", b"sealed", 1.0)
-    expected = (await before.current_round(), await before.catalogue(0), await before.counts())
-    await before.close()
-    await after.open()
-    try:
-        assert await after.task_id(b"u" * 16) == TASK
-        assert not await after.use_nonce(device_id(1), 77)
-        found = (await after.current_round(), await after.catalogue(0), await after.counts())
-        assert found == expected
-        assert await bodies_of(after, place) == [[b"sealed"]]
-        assert await after.assign(place, device_id(1), 1, 2, 3) is None
-        assert await after.release(None) == a_release(1, 0)
-    finally:
-        await after.close()
-
-
-@pytest.mark.parametrize(
-    "url", ["nonsense", "postgresql://host/db", "sqlite:////no/such/folder/x", "DAMAGED"]
-)
-async def test_a_database_that_cannot_be_used_says_so(tmp_path: Path, url: str) -> None:
-    damaged = tmp_path / "damaged.sqlite"
-    damaged.write_bytes(b"not a database at all" * 100)
-    with pytest.raises(StoreUnavailable, match="database|not supported"):
-        await _open_and_close(url.replace("DAMAGED", f"sqlite:///{damaged}"))
-
-
-async def _open_and_close(url: str) -> None:
-    store = SqlStore(url)
-    try:
-        await store.open()
-    finally:
-        await store.close()

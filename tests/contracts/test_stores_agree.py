@@ -99,15 +99,19 @@ async def _compare(folder: Path, script: list[Op]) -> None:
         await sql.close()
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.lists(ops, max_size=25))
 def test_memory_and_sqlite_answer_every_operation_alike(script: list[Op]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_compare(Path(folder), script))
 
 
-@settings(max_examples=25)
-@given(st.lists(op("assign", rounds, devices, small, st.integers(1, 3), st.integers(1, 3))))
+@settings(max_examples=15)
+@given(
+    st.lists(
+        op("assign", rounds, devices, small, st.integers(1, 3), st.integers(1, 3)), max_size=25
+    )
+)
 def test_memory_and_sqlite_admit_the_same_devices(script: list[Op]) -> None:
     tokens = [b"token %d" % number for number in range(5)]
     start: list[Op] = [("add_tokens", (tokens, 1.0))]

@@ -143,7 +143,7 @@ def test_rows_of_weight_zero_change_nothing(trainer: Trainer, seed: int) -> None
 
 
 @every_trainer
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_solve_refuses_a_broken_model(trainer: Trainer, bad: float) -> None:
     problem = share_of(5, 10)
     own = problem.own.copy()

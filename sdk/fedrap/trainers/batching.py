@@ -169,8 +169,8 @@ def unpack_paper(
     user: Array,
     bias: Array,
     personal: Array,
-    own_delta: Array,
-    other_delta: Array,
+    own: Array,
+    other: Array,
     losses: Array,
 ) -> Iterator[PaperResult]:
     """Each device's result, in float64 and checked.
@@ -179,12 +179,12 @@ def unpack_paper(
         Diverged: a device's round ran away.
     """
     for place, problem in enumerate(problems):
-        own, other = len(problem.own_rows), len(problem.other_rows)
+        with_d, without = len(problem.own_rows), len(problem.other_rows)
         model = LocalModel(
             user[place, 0].astype(np.float64),
             float(bias[place, 0, 0]),
-            personal[place, :own].astype(np.float64),
-            problem.start.own + own_delta[place, :own],
-            problem.start.other + other_delta[place, :other],
+            personal[place, :with_d].astype(np.float64),
+            own[place, :with_d].astype(np.float64),
+            other[place, :without].astype(np.float64),
         )
         yield finish(problem, model, losses[: problem.steps, place, 0, 0].astype(np.float64))

@@ -127,7 +127,7 @@ def _solve(problems: list[ShareProblem], release: _Release | None) -> list[Local
 
 
 def _train(problems: list[PaperProblem]) -> list[PaperResult]:
-    batch = pack_paper(problems, np.float32)
+    batch = pack_paper(problems, np.float64)
     if batch.steps == 0:
         return [train_local(problem) for problem in problems]
     outputs = SESSIONS.get(PAPER).run(None, batch.arrays)

@@ -1,7 +1,8 @@
 """The same formulas in torch, batched over devices: the engine of simulations and of GPUs.
 
-No autograd and no index operations, whose sums on a GPU come in a new order every time. `solve`
-is float64 with a batched Cholesky factorisation; `paper` is float32, as in the ONNX graph.
+No autograd and no index operations, whose sums on a GPU come in a new order every time. float64, as
+in the graphs; where an accelerator has none (Apple's), `solve` runs on the CPU and `paper` in
+float32, which the suite of the trainers does not cover.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from fedrap_core.paper.training import train_local
 Tensor = torch.Tensor
 TOGETHER_CPU = 64  # devices in one batch: what fits a CPU's cache
 TOGETHER_GPU = 512
+_ONLY_FLOAT32 = ("mps",)
 _TINY = 1e-30  # makes the loss of a device without weights 1, as in the reference
 
 
@@ -55,8 +57,7 @@ class TorchTrainer:
 
     def solve(self, problems: Sequence[ShareProblem]) -> list[LocalShare]:
         """Each device's share of a round of `solve`; raises like `Trainer.solve`."""
-        # Apple's GPUs have no float64, and float32 is not enough for g_j.
-        device = _CPU if self._device.type == "mps" else self._device
+        device = _CPU if self._device.type in _ONLY_FLOAT32 else self._device
         shares: dict[int, LocalShare] = {}
         for places in chunks(problems, lambda problem: (len(problem.rows),), self._together):
             found = _solve([problems[place] for place in places], device)
@@ -109,7 +110,7 @@ def _solve(problems: list[ShareProblem], device: torch.device) -> list[LocalShar
 
 
 def _train(problems: list[PaperProblem], device: torch.device) -> list[PaperResult]:
-    batch = pack_paper(problems, np.float32)
+    batch = pack_paper(problems, np.float32 if device.type in _ONLY_FLOAT32 else np.float64)
     if batch.steps == 0:
         return [train_local(problem) for problem in problems]
     with _exact():
@@ -123,13 +124,11 @@ def _steps(batch: PaperBatch, device: torch.device) -> tuple[Tensor, ...]:
         name: torch.from_numpy(array).to(device) for name, array in batch.arrays.items()
     }
     user, bias, personal = given["user"], given["bias"], given["personal"]
-    # C stays and its delta moves: a float32 C would lose the last digits of a small delta.
-    own_delta, other_delta = torch.zeros_like(given["own"]), torch.zeros_like(given["other"])
+    own, other = given["own"], given["other"]
     losses = []
     for step in range(batch.steps):
         now = {name: given[name][step] for name in given if given[name].dim() == 4}
         own_w, other_w = now["own_weights"], now["other_weights"]
-        own, other = given["own"] + own_delta, given["other"] + other_delta
         summed = personal + own  # (B, P, k)
         z_own = torch.bmm(summed, user.mT) + bias  # (B, P, 1)
         z_other = torch.bmm(other, user.mT) + bias  # (B, N, 1)
@@ -143,21 +142,18 @@ def _steps(batch: PaperBatch, device: torch.device) -> tuple[Tensor, ...]:
         d_user = torch.bmm(g_own.mT, summed) + torch.bmm(g_other.mT, other)  # (B, 1, k)
         d_bias = g_own.sum(dim=1, keepdim=True) + g_other.sum(dim=1, keepdim=True)
         personal = personal - (now["personal_rate"] * g_own * user - push)
-        own_delta = own_delta - (now["common_rate"] * g_own * user + push)
-        own_delta = own_delta - _lost(given["own"] + own_delta, own_w, now)
-        other_delta = other_delta - now["common_rate"] * g_other * user
-        other_delta = other_delta - _lost(given["other"] + other_delta, other_w, now)
+        own = _shrink(own - (now["common_rate"] * g_own * user + push), own_w, now)
+        other = _shrink(other - now["common_rate"] * g_other * user, other_w, now)
         user = user - now["user_rate"] * d_user
         bias = bias - now["user_rate"] * d_bias
-    return user, bias, personal, own_delta, other_delta, torch.stack(losses)
+    return user, bias, personal, own, other, torch.stack(losses)
 
 
-def _lost(rows: Tensor, weights: Tensor, now: dict[str, Tensor]) -> Tensor:
-    """What S_theta or the division of FedRAP-L2 takes from rows of C: (B, n, k)."""
+def _shrink(rows: Tensor, weights: Tensor, now: dict[str, Tensor]) -> Tensor:
+    """S_theta and the division of FedRAP-L2; one of the two does nothing: (B, n, k)."""
     level = now["shrink"] * weights
-    fade = now["fade"] * weights
     inside = torch.maximum(torch.minimum(rows, level), -level)
-    return inside + rows * (fade / (fade + 1.0))
+    return (rows - inside) / (now["fade"] * weights + 1.0)
 
 
 def _loss(

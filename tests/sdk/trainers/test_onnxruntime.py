@@ -1,0 +1,160 @@
+"""How onnxruntime is used: silent, started once, safe under threads and after a fork."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import types
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedrap.trainers import _ort, make_trainer
+from fedrap.trainers.onnx_trainer import PAPER, SOLVE
+from fedrap_core.learn import ShareProblem
+from fedrap_core.plan import PaperMethod
+from tests.core.paper.made import round_of
+
+ROUND = """
+    import numpy as np
+    from fedrap.trainers import make_trainer
+    from fedrap_core.learn import ShareProblem
+    problem = ShareProblem(np.arange(3), np.eye(3), np.ones(3), np.eye(3))
+    (share,) = make_trainer("onnx").solve([problem])
+    assert abs(share.user[0] - 0.5) < 1e-6
+"""
+
+
+def run(code: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A program in a process of its own, whose home is an empty directory."""
+    kept = {key: value for key, value in os.environ.items() if key != _ort.SWITCH}
+    places = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "TMPDIR")
+    kept.update({place: str(home) for place in places}, PYTHONDONTWRITEBYTECODE="1")
+    return subprocess.run(
+        [sys.executable, "-W", "always", "-c", textwrap.dedent(code)],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+
+def problem_of(seed: int, count: int = 20, dim: int = 6) -> ShareProblem:
+    rng = np.random.default_rng(seed)
+    own = rng.normal(size=(count, dim))
+    return ShareProblem(np.arange(count), own, np.full(count, 5.0), 4 * np.eye(dim))
+
+
+def test_importing_the_trainers_imports_no_engine(tmp_path: Path) -> None:
+    run(
+        """
+        import sys
+        import fedrap.trainers
+        assert "onnxruntime" not in sys.modules and "torch" not in sys.modules
+        """,
+        tmp_path,
+    )
+
+
+def test_a_trained_round_leaves_no_file_and_loads_no_torch(tmp_path: Path) -> None:
+    done = run(
+        f"""
+        {ROUND}
+        import os, sys
+        assert os.environ["{_ort.SWITCH}"] == "1"
+        assert "torch" not in sys.modules and "onnx" not in sys.modules
+        """.replace("\n    ", "\n            "),
+        tmp_path,
+    )
+    assert list(tmp_path.rglob("*")) == []
+    assert "TelemetryWarning" not in done.stderr
+
+
+def test_an_app_that_imported_a_reporting_version_first_is_warned(tmp_path: Path) -> None:
+    code = "    import onnxruntime\n" + ROUND
+    assert "TelemetryWarning" in run(code, tmp_path).stderr
+    assert "TelemetryWarning" not in run(code, tmp_path, **{_ort.SWITCH: "1"}).stderr
+
+
+@pytest.mark.parametrize(("version", "warned"), [("1.28.0", False), ("1.29.0", True)])
+def test_only_versions_that_report_are_warned_about(
+    monkeypatch: pytest.MonkeyPatch, version: str, warned: bool
+) -> None:
+    fake = types.ModuleType("onnxruntime")
+    fake.__version__ = version  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "onnxruntime", fake)
+    monkeypatch.delenv(_ort.SWITCH)
+    if warned:
+        with pytest.warns(_ort.TelemetryWarning, match="before fedrap"):
+            assert _ort.load_onnxruntime() is fake
+    else:
+        assert _ort.load_onnxruntime() is fake
+
+
+def test_one_session_serves_every_shape_and_every_trainer() -> None:
+    trainer = make_trainer("onnx")
+    session = _ort.SESSIONS.get(SOLVE)
+    for count in (1, 5, 50):
+        trainer.solve([problem_of(count, count)])
+    make_trainer("onnx").solve([problem_of(1, 7, dim=3)])
+    assert _ort.SESSIONS.get(SOLVE) is session
+
+
+def test_a_session_starts_once_however_many_threads_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    together = threading.Barrier(8)
+    monkeypatch.setattr(_ort, "_start", lambda graph: started.append(graph) or object())
+    sessions = _ort.Sessions()
+
+    def ask(_: int) -> object:
+        together.wait()
+        return sessions.get(SOLVE)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(8)))) == 1
+    assert started == [SOLVE]
+
+
+def test_threads_that_train_at_once_get_what_one_alone_gets() -> None:
+    trainer = make_trainer("onnx")
+    problems = [problem_of(seed, 10 + seed) for seed in range(24)]
+    rounds = [round_of(np.random.default_rng(s), PaperMethod(dim=4)) for s in range(24)]
+    alone = [
+        (trainer.solve([problem])[0].user.tobytes(), trainer.train([one])[0].user.tobytes())
+        for problem, one in zip(problems, rounds, strict=True)
+    ]
+    with ThreadPoolExecutor(6) as pool:
+        shares = pool.map(lambda problem: trainer.solve([problem])[0].user.tobytes(), problems)
+        trained = pool.map(lambda one: trainer.train([one])[0].user.tobytes(), rounds)
+        assert list(zip(shares, trained, strict=True)) == alone
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_forked_child_starts_its_own_session_even_if_a_lock_was_held(tmp_path: Path) -> None:
+    code = (
+        ROUND
+        + f"""
+    import os
+    from fedrap.trainers import _ort
+    trainer, before = make_trainer("onnx"), _ort.SESSIONS.get("{SOLVE}")
+    _ort.SESSIONS._lock.acquire()  # as if another thread were starting a session
+    child = os.fork()
+    if child == 0:
+        (share,) = trainer.solve([problem])
+        same = _ort.SESSIONS.get("{SOLVE}") is before
+        os._exit(0 if abs(share.user[0] - 0.5) < 1e-6 and not same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """
+    )
+    run(code, tmp_path)
+
+
+@pytest.mark.parametrize("graph", [SOLVE, PAPER])
+def test_a_graph_is_small(graph: str) -> None:
+    assert (_ort.ASSETS / graph).stat().st_size < 16 * 1024
