@@ -70,6 +70,8 @@ class RoundRunner:
             )
         except BrokenModel:
             return RoundReport(False, policy.BROKEN_RELEASE, step=offer.step)
+        except FedRapError as error:  # such as a sealing key that is no point of the curve
+            raise CoordinatorUnreachable(f"an offer that cannot be followed: {error}") from error
         self._state.commit_round(offer.round, prepared.body, prepared.entry)
         await self._send(signer, offer.round, prepared.body)
         return RoundReport(True, step=offer.step, sent_bytes=len(prepared.body), loss=prepared.loss)

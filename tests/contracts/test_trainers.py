@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,8 +28,13 @@ every_trainer = pytest.mark.parametrize("trainer", TRAINERS.values(), ids=TRAINE
 some = settings(max_examples=25)
 
 
-def assert_close(found: npt.ArrayLike, truth: npt.ArrayLike, what: str) -> None:
-    np.testing.assert_allclose(found, truth, rtol=1e-5, atol=2e-6, err_msg=what)
+Numbers = npt.NDArray[np.float64] | Sequence[Any] | float
+
+
+def assert_close(found: Numbers, truth: Numbers, what: str) -> None:
+    np.testing.assert_allclose(
+        np.asarray(found), np.asarray(truth), rtol=1e-5, atol=2e-6, err_msg=what
+    )
 
 
 def assert_shares(found: LocalShare, truth: LocalShare) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -57,7 +58,7 @@ def test_no_sequence_of_requests_breaks_the_promise(
             charged.append(step)
             last = step
     assert len(charged) <= cap
-    assert all(b - a >= separation for a, b in zip(charged, charged[1:], strict=False))
+    assert all(b - a >= separation for a, b in pairwise(charged))
 
 
 async def _assign_all(

@@ -1,0 +1,212 @@
+"""Trainers: microseconds per device round, start, memory and imports, as ratios of one run.
+
+    python benchmarks/bench_trainers.py [--json PATH] [--seconds 0.4]
+
+Every trainer runs in a process of its own, with NumPy measured in turn beside it, so that a ratio
+compares two numbers of the same minute. Minima are given: on a busy machine they are what holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TRAINERS = ("numpy", "onnx", "torch")
+BATCHES = (1, 16, 64, 256)
+SOLVE_ITEMS = (20, 100, 1000)
+SOLVE_DIM = 64
+CATALOGUE = 4000
+
+
+def quickest(work: list[Callable[[], Any]], seconds: float) -> list[float]:
+    """The shortest time of each piece of work in microseconds, all of them in turn."""
+    best = [float("inf")] * len(work)
+    for piece in work:
+        piece()
+    end = time.perf_counter() + seconds
+    turns = 0
+    while turns < 3 or time.perf_counter() < end:
+        for place, piece in enumerate(work):
+            start = time.perf_counter()
+            piece()
+            best[place] = min(best[place], time.perf_counter() - start)
+        turns += 1
+    return [1e6 * value for value in best]
+
+
+def shares(items: int, count: int) -> list[Any]:
+    """Devices of one release with `items` items each; the spectrum of C falls as a trained one's."""
+    import numpy as np
+
+    from fedrap_core.learn import ShareProblem
+
+    rng = np.random.default_rng(0)
+    common = rng.normal(0, 0.12, size=(CATALOGUE, SOLVE_DIM)) * np.geomspace(4, 0.25, SOLVE_DIM)
+    base = common.T @ common + 10 * np.eye(SOLVE_DIM)
+    chosen = [np.sort(rng.choice(CATALOGUE, items, replace=False)) for _ in range(count)]
+    return [ShareProblem(rows, common[rows], np.full(items, 5.0), base) for rows in chosen]
+
+
+def rounds(count: int) -> list[Any]:
+    """Local rounds of `paper`: 100 positives, 400 negatives, k 32, 10 epochs."""
+    import numpy as np
+
+    from fedrap_core.paper.problem import fresh_state, pose_paper
+    from fedrap_core.plan import PaperMethod
+
+    rng, method = np.random.default_rng(0), PaperMethod()
+    common = rng.normal(size=(1682, method.dim))
+    posed = []
+    for _ in range(count):
+        seen = rng.choice(len(common), size=100, replace=False)
+        unseen = np.setdiff1d(np.arange(len(common)), seen)
+        posed.append(
+            pose_paper(
+                lambda rows: common[rows], fresh_state(method), seen, unseen, method, 5, rng.random
+            )
+        )
+    return posed
+
+
+def measure_trainer(name: str, seconds: float) -> dict[str, Any]:
+    """Microseconds per device and the ratio to NumPy, by method and batch."""
+    from fedrap.trainers import make_trainer
+
+    start = time.perf_counter()
+    trainer = make_trainer(name)
+    found: dict[str, Any] = {"start_ms": round(1e3 * (time.perf_counter() - start), 1)}
+    numpy = make_trainer("numpy")
+    cases: dict[str, tuple[list[Any], str]] = {
+        f"solve {items} items, k {SOLVE_DIM}": (shares(items, max(BATCHES)), "solve")
+        for items in SOLVE_ITEMS
+    }
+    cases["paper 100+400, k 32, 10 epochs"] = (rounds(max(BATCHES)), "train")
+    for case, (problems, method) in cases.items():
+        found[case] = {}
+        for batch in BATCHES:
+            part = problems[:batch]
+            ours, theirs = quickest(
+                [
+                    lambda part=part, method=method: getattr(trainer, method)(part),
+                    # One device: NumPy has no batches, and 256 of them would only take long.
+                    lambda part=part, method=method: getattr(numpy, method)(part[:1]),
+                ],
+                seconds,
+            )
+            found[case][f"batch {batch}"] = {
+                "us_per_device": round(ours / batch, 1),
+                "numpy_us": round(theirs, 1),
+                "ratio": round(ours / batch / theirs, 3),
+            }
+    return found
+
+
+def resident_mb() -> float:
+    """Resident memory of this process."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    except (OSError, ValueError):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def measure_memory(name: str) -> dict[str, Any]:
+    """Resident memory with NumPy alone, and after one device's round of each method."""
+    import numpy as np
+
+    np.linalg.solve(np.eye(64), np.ones(64))
+    bare = resident_mb()
+    from fedrap.trainers import make_trainer
+
+    trainer = make_trainer(name)
+    problem, local = shares(100, 1), rounds(1)
+    trainer.solve(problem)
+    trainer.train(local)
+    after = resident_mb()
+    return {
+        "numpy_mb": round(bare, 1),
+        "after_round_mb": round(after, 1),
+        "above_numpy_mb": round(after - bare, 1),
+    }
+
+
+def measure_imports() -> dict[str, Any]:
+    """Milliseconds of an import in a fresh process, the shortest of five."""
+    statements = {
+        "numpy": "import numpy",
+        "fedrap.trainers": "import fedrap.trainers",
+        "onnx trainer": "from fedrap.trainers import make_trainer; make_trainer('onnx')",
+        "torch trainer": "from fedrap.trainers import make_trainer; make_trainer('torch')",
+    }
+    found: dict[str, Any] = {}
+    for name, statement in statements.items():
+        code = f"import time; s = time.perf_counter(); {statement}; print(time.perf_counter() - s)"
+        times = [
+            float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True,
+                                 text=True).stdout)
+            for _ in range(5)
+        ]  # fmt: skip
+        found[name] = round(1e3 * min(times), 1)
+    return {
+        "ms": found,
+        "ratio_to_numpy": {name: round(ms / found["numpy"], 2) for name, ms in found.items()},
+    }
+
+
+def versions() -> dict[str, str]:
+    """What was measured."""
+    from importlib.metadata import version
+
+    names = ("numpy", "onnxruntime", "torch")
+    return {"python": sys.version.split()[0], **{name: version(name) for name in names}}
+
+
+def child(*arguments: str) -> Any:
+    """This file in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments], capture_output=True, check=True, text=True
+    )
+    return json.loads(done.stdout)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure everything and print or write it as JSON."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the result here instead of printing it")
+    parser.add_argument("--seconds", type=float, default=0.4, help="for each measurement")
+    parser.add_argument("--only", choices=TRAINERS, help=argparse.SUPPRESS)
+    parser.add_argument("--memory", choices=TRAINERS, help=argparse.SUPPRESS)
+    given = parser.parse_args(argv)
+    if given.memory:
+        print(json.dumps(measure_memory(given.memory)))
+        return 0
+    if given.only:
+        print(json.dumps(measure_trainer(given.only, given.seconds)))
+        return 0
+    assets = Path(__file__).parent.parent / "sdk" / "fedrap" / "assets"
+    result: dict[str, Any] = {"benchmark": "trainers", "versions": versions()}
+    result["graph_bytes"] = {path.name: path.stat().st_size for path in assets.glob("*.onnx")}
+    for name in TRAINERS:
+        print(f"measuring {name}", file=sys.stderr)
+        result[name] = child("--only", name, "--seconds", str(given.seconds))
+        result[name]["memory"] = child("--memory", name)
+    result["imports"] = measure_imports()
+    text = json.dumps(result, indent=2) + "\n"
+    if given.json:
+        given.json.write_text(text)
+    else:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

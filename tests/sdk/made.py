@@ -1,0 +1,145 @@
+"""A coordinator in memory behind the SDK's own seam, and devices that talk to it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from fedrap import FedRap, FedRapError, Floor, UpdateRefused
+from fedrap.identity import Signer
+from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
+from fedrap_core.sparse import RowUpdate
+from fedrap_core.wire.codec import decode, encode_value
+from fedrap_core.wire.keys import new_private_key, public_point
+from fedrap_core.wire.messages import Accepted, Catalogue, Enrolled, Offer, Release, Update
+from fedrap_core.wire.problems import Problem
+from fedrap_core.wire.releases import pack_release
+from fedrap_core.wire.seal import open_update, seal_id
+from fedrap_core.wire.share import decode_share
+from tests.core.made import items_of
+
+DIM = 4
+ITEMS = [f"item-{row}" for row in range(12)]
+TASK = b"t" * 16
+DEVICE = b"d" * 16
+PLAN = Plan(method=SolveMethod(dim=DIM), privacy=Privacy(separation=2, cap=5), min_updates=2)
+
+
+def a_release(version: int = 1, size: int = len(ITEMS), seed: int = 0) -> Release:
+    """A made-up C of `size` rows."""
+    matrix = np.random.default_rng(seed).normal(0.0, 0.5, (size, DIM))
+    return pack_release(TASK, version - 1, items_of(matrix, version), Scoring(ridge=1.0))
+
+
+def refused(problem: Problem, retry_after: float | None = None) -> UpdateRefused:
+    """What a transport raises for a problem document."""
+    return UpdateRefused(problem, problem.title, retry_after)
+
+
+@dataclass
+class Clock:
+    """Time that a test sets."""
+
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class MadeCoordinator:
+    """Passes for a Transport. `fails[verb]` are raised one after the other before it answers."""
+
+    latest: Release = field(default_factory=a_release)
+    items: list[str] = field(default_factory=lambda: list(ITEMS))
+    retired: list[int] = field(default_factory=list)
+    plan: bytes = field(default_factory=lambda: encode_value(PLAN))
+    task: bytes = TASK
+    step: int = 1
+    fails: dict[str, list[FedRapError]] = field(default_factory=dict)
+    on_send: Callable[[], None] = lambda: None
+    calls: list[str] = field(default_factory=list)
+    sent: list[tuple[bytes, bytes]] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.seal_private = new_private_key()
+        self.seal_key = public_point(self.seal_private.public_key())
+        self.receipt: bytes | None = None
+        self.catalogue_start: int | None = None
+
+    @property
+    def round(self) -> bytes:
+        """The id of the round that makes `step`."""
+        return b"round" + self.step.to_bytes(11, "big")
+
+    def _called(self, verb: str) -> None:
+        self.calls.append(verb)
+        if self.fails.get(verb):
+            raise self.fails[verb].pop(0)
+
+    async def enrol(self, token: str, public_key: bytes) -> Enrolled:
+        self._called("enrol")
+        self.tokens.append(token)
+        return Enrolled(device=DEVICE, task=TASK)
+
+    async def release(self, have: int | None) -> Release | None:
+        self._called("release")
+        return None if have == self.latest.version else self.latest
+
+    async def catalogue(self, start: int) -> Catalogue:
+        self._called("catalogue")
+        first = start if self.catalogue_start is None else self.catalogue_start
+        items = self.items[first:]
+        return Catalogue(version=1, start=first, items=items, retired=self.retired)
+
+    async def offer(self, signer: Signer, release: int) -> Offer:
+        self._called("offer")
+        return Offer(
+            task=self.task,
+            round=self.round,
+            step=self.step,
+            plan=self.plan,
+            release=self.latest.version,
+            model=self.latest.model,
+            seal_key=self.seal_key,
+            seal_id=seal_id(self.seal_private.public_key()),
+            closes_in=60.0,
+        )
+
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+        self.on_send()
+        self.sent.append((round_id, body))
+        self._called("send_update")
+        digest = hashlib.sha256(body).digest() if self.receipt is None else self.receipt
+        return Accepted(round=round_id, digest=digest)
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+    def opened(self, body: bytes) -> tuple[Update, RowUpdate]:
+        """What an aggregator reads in an update."""
+        update = decode(Update, body)
+        return update, decode_share(open_update(update, self.seal_private), DIM)
+
+
+def a_device(
+    folder: Path,
+    coordinator: MadeCoordinator | None,
+    *,
+    items: tuple[str, ...] = ("item-1", "item-5", "item-2"),
+    clock: Clock | None = None,
+    floor: Floor | None = None,
+) -> FedRap:
+    """A consenting device with this history, oldest first."""
+    device = FedRap.open(
+        folder, transport=coordinator, token="token", clock=clock or Clock(), floor=floor
+    )
+    device.consent(train=True, policy="test")
+    for item in items:
+        device.record(item)
+    return device
