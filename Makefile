@@ -15,8 +15,8 @@ $(BIN)/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "fedrap needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "setting up $(VENV)" >&2
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check uv
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/uv
 	@echo "installing coordinator and simulation" >&2

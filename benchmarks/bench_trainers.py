@@ -2,8 +2,9 @@
 
     python benchmarks/bench_trainers.py [--json PATH] [--seconds 0.4]
 
-Every trainer runs in a process of its own, with NumPy measured in turn beside it, so that a ratio
-compares two numbers of the same minute. Minima are given: on a busy machine they are what holds.
+Every trainer runs in a process of its own with NumPy measured beside it on the same devices, so that
+a ratio compares two numbers of the same second. All libraries have one thread. Minima are given:
+on a busy machine they are what holds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +27,20 @@ SOLVE_DIM = 64
 CATALOGUE = 4000
 
 
-def quickest(work: list[Callable[[], Any]], seconds: float) -> list[float]:
-    """The shortest time of each piece of work in microseconds, all of them in turn."""
-    best = [float("inf")] * len(work)
-    for piece in work:
-        piece()
-    end = time.perf_counter() + seconds
-    turns = 0
+def quickest(work: Callable[[], Any], seconds: float) -> float:
+    """The shortest time of a piece of work in microseconds."""
+    work()
+    best, turns, end = float("inf"), 0, time.perf_counter() + seconds
     while turns < 3 or time.perf_counter() < end:
-        for place, piece in enumerate(work):
-            start = time.perf_counter()
-            piece()
-            best[place] = min(best[place], time.perf_counter() - start)
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
         turns += 1
-    return [1e6 * value for value in best]
+    return 1e6 * best
 
 
 def shares(items: int, count: int) -> list[Any]:
-    """Devices of one release with `items` items each; the spectrum of C falls as a trained one's."""
+    """Devices of one release with `items` items each; C's spectrum falls as a trained one's."""
     import numpy as np
 
     from fedrap_core.learn import ShareProblem
@@ -66,7 +64,7 @@ def rounds(count: int) -> list[Any]:
     posed = []
     for _ in range(count):
         seen = rng.choice(len(common), size=100, replace=False)
-        unseen = np.setdiff1d(np.arange(len(common)), seen)
+        unseen = np.delete(np.arange(len(common)), seen)
         posed.append(
             pose_paper(
                 lambda rows: common[rows], fresh_state(method), seen, unseen, method, 5, rng.random
@@ -91,19 +89,16 @@ def measure_trainer(name: str, seconds: float) -> dict[str, Any]:
     for case, (problems, method) in cases.items():
         found[case] = {}
         for batch in BATCHES:
-            part = problems[:batch]
-            ours, theirs = quickest(
-                [
-                    lambda part=part, method=method: getattr(trainer, method)(part),
-                    # One device: NumPy has no batches, and 256 of them would only take long.
-                    lambda part=part, method=method: getattr(numpy, method)(part[:1]),
-                ],
-                seconds,
-            )
+            run, reference = getattr(trainer, method), getattr(numpy, method)
+            part, few = problems[:batch], problems[: min(batch, 16)]
+            # Before and after, so that a machine that grows busy in between does not flatter.
+            theirs = quickest(partial(reference, few), seconds / 2)
+            ours = quickest(partial(run, part), seconds) / batch
+            theirs = min(theirs, quickest(partial(reference, few), seconds / 2)) / len(few)
             found[case][f"batch {batch}"] = {
-                "us_per_device": round(ours / batch, 1),
-                "numpy_us": round(theirs, 1),
-                "ratio": round(ours / batch / theirs, 3),
+                "us_per_device": round(ours, 1),
+                "numpy_us_per_device": round(theirs, 1),
+                "ratio": round(ours / theirs, 3),
             }
     return found
 
@@ -128,14 +123,14 @@ def measure_memory(name: str) -> dict[str, Any]:
     from fedrap.trainers import make_trainer
 
     trainer = make_trainer(name)
-    problem, local = shares(100, 1), rounds(1)
-    trainer.solve(problem)
-    trainer.train(local)
-    after = resident_mb()
+    trainer.solve(shares(100, 1))
+    solved = resident_mb()
+    trainer.train(rounds(1))
+    trained = resident_mb()
     return {
         "numpy_mb": round(bare, 1),
-        "after_round_mb": round(after, 1),
-        "above_numpy_mb": round(after - bare, 1),
+        "above_numpy_after_solve_mb": round(solved - bare, 1),
+        "above_numpy_after_solve_and_paper_mb": round(trained - bare, 1),
     }
 
 
@@ -173,7 +168,11 @@ def versions() -> dict[str, str]:
 def child(*arguments: str) -> Any:
     """This file in a process of its own."""
     done = subprocess.run(
-        [sys.executable, __file__, *arguments], capture_output=True, check=True, text=True
+        [sys.executable, __file__, *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        check=True,
+        text=True,
     )
     return json.loads(done.stdout)
 
@@ -193,7 +192,7 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps(measure_trainer(given.only, given.seconds)))
         return 0
     assets = Path(__file__).parent.parent / "sdk" / "fedrap" / "assets"
-    result: dict[str, Any] = {"benchmark": "trainers", "versions": versions()}
+    result: dict[str, Any] = {"benchmark": "trainers", "threads": 1, "versions": versions()}
     result["graph_bytes"] = {path.name: path.stat().st_size for path in assets.glob("*.onnx")}
     for name in TRAINERS:
         print(f"measuring {name}", file=sys.stderr)

@@ -61,6 +61,7 @@ class MadeCoordinator:
     task: bytes = TASK
     step: int = 1
     fails: dict[str, list[FedRapError]] = field(default_factory=dict)
+    on_offer: Callable[[], None] = lambda: None
     on_send: Callable[[], None] = lambda: None
     calls: list[str] = field(default_factory=list)
     sent: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -98,6 +99,7 @@ class MadeCoordinator:
         return Catalogue(version=1, start=first, items=items, retired=self.retired)
 
     async def offer(self, signer: Signer, release: int) -> Offer:
+        self.on_offer()
         self._called("offer")
         return Offer(
             task=self.task,

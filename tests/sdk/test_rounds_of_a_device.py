@@ -15,8 +15,17 @@ from fedrap_core.plan import PaperMethod, Plan, Privacy, SolveMethod
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import encode_value
 from tests.sdk.made import (
-    DEVICE, DIM, ITEMS, PLAN, TASK, Clock, MadeCoordinator, a_device, a_release, refused,
-)  # fmt: skip
+    DEVICE,
+    DIM,
+    ITEMS,
+    PLAN,
+    TASK,
+    Clock,
+    MadeCoordinator,
+    a_device,
+    a_release,
+    refused,
+)
 
 
 @pytest.fixture
@@ -129,13 +138,13 @@ def test_ledger_and_bytes_are_on_disk_before_anything_is_sent(
 def test_a_release_that_came_out_in_between_is_fetched_and_asked_for_once(
     tmp_path: Path, coordinator: MadeCoordinator
 ) -> None:
-    stale = refused(problems.STALE_MODEL, 0)
+    newer, stale = a_release(version=2, seed=4), refused(problems.STALE_MODEL, 0)
     with a_device(tmp_path, coordinator) as device:
-        device.sync()
-        coordinator.calls.clear()
         coordinator.fails["offer"] = [stale]
+        coordinator.on_offer = lambda: setattr(coordinator, "latest", newer)
         assert device.run_round().joined
-        assert coordinator.calls == ["release", "offer", "release", "offer", "send_update"]
+        assert coordinator.calls[3:] == ["offer", "release", "catalogue", "offer", "send_update"]
+        assert coordinator.opened(coordinator.sent[0][1])[0].model == newer.model
         coordinator.step, coordinator.fails["offer"] = 3, [stale, stale, stale]
         coordinator.calls.clear()
         assert device.run_round().blocked_by == "stale-model"

@@ -139,12 +139,12 @@ def pose_paper(
     """
     if state.user.shape != (method.dim,):
         raise WrongShape(f"the plan says k = {method.dim}, the device has {state.user.shape}")
-    liked = np.unique(seen).astype(np.int64)
+    liked = _distinct(np.asarray(seen, dtype=np.int64))
     drawn = draw_negatives(unseen, method.negatives * len(liked), uniform)
-    rows = np.unique(np.concatenate([liked, drawn]))  # (n,)
-    owns = np.isin(rows, liked) if not full else np.ones(len(rows), dtype=np.bool_)
-    owns &= method.personal
-    positives = np.isin(rows, liked).astype(np.int64)
+    rows = _distinct(np.concatenate([liked, drawn]))  # (n,)
+    known = _among(rows, liked)  # (n,)
+    owns = (known | full) & method.personal
+    positives = known.astype(np.int64)
     negatives = np.bincount(np.searchsorted(rows, drawn), minlength=len(rows))
     epochs = method.epochs if len(rows) else 0
     weights, likes = spread_over_steps(positives, negatives, method.batch, epochs, uniform)
@@ -167,7 +167,7 @@ def pose_paper(
 
 def keep_state(state: PaperState, problem: PaperProblem, result: PaperResult) -> PaperState:
     """What the device remembers after the round: new u and b, and D with its new rows."""
-    rows = np.union1d(state.rows, problem.own_rows).astype(np.int64)
+    rows = _distinct(np.concatenate([state.rows, problem.own_rows]))
     personal = np.empty((len(rows), len(result.user)))
     personal[np.searchsorted(rows, state.rows)] = state.personal
     personal[np.searchsorted(rows, problem.own_rows)] = result.personal
@@ -188,8 +188,25 @@ def _personal_rows(
 ) -> npt.NDArray[np.float64]:
     """D of `rows`: what the device has, and first values for what is new to it: (P, k)."""
     personal = np.empty((len(rows), method.dim))
-    known = np.isin(rows, state.rows)
+    known = _among(rows, state.rows)
     personal[known] = state.personal[np.searchsorted(state.rows, rows[known])]
     fresh = int(np.count_nonzero(~known))
     personal[~known] = initial_personal(fresh, method.dim, method.spread, uniform)
     return personal
+
+
+# np.unique would do, and would load numpy.ma for it: 10 MB that a small device has to hold.
+def _distinct(rows: Rows) -> Rows:
+    """The rows in ascending order, each once."""
+    ordered = np.sort(rows)
+    first = np.ones(len(ordered), dtype=np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return np.asarray(ordered[first])
+
+
+def _among(rows: Rows, ascending: Rows) -> npt.NDArray[np.bool_]:
+    """Which rows are in `ascending`: (len(rows),)."""
+    if len(ascending) == 0:
+        return np.zeros(len(rows), dtype=np.bool_)
+    places = np.minimum(np.searchsorted(ascending, rows), len(ascending) - 1)
+    return np.asarray(ascending[places] == rows)

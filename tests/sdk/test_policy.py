@@ -1,0 +1,93 @@
+"""May this device join a round now? One word for each reason, in the order to fix them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrap import policy
+from fedrap.policy import blocked_by
+
+
+class Situation(TypedDict):
+    consented: bool
+    reachable: bool
+    may_enrol: bool
+    interactions: int
+    wait_seconds: float
+
+
+GOOD: Situation = {
+    "consented": True,
+    "reachable": True,
+    "may_enrol": True,
+    "interactions": 1,
+    "wait_seconds": 0.0,
+}
+
+
+def test_a_device_with_all_it_needs_may_join() -> None:
+    assert blocked_by(**GOOD) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"consented": False}, policy.NO_CONSENT),
+        ({"reachable": False}, policy.NO_SERVER),
+        ({"may_enrol": False}, policy.NO_TOKEN),
+        ({"interactions": 0}, policy.NOTHING_TO_SHARE),
+        ({"wait_seconds": 1e-9}, policy.TOLD_TO_WAIT),
+    ],
+)
+def test_one_missing_thing_is_named(change: dict[str, float], word: str) -> None:
+    assert blocked_by(**{**GOOD, **change}) == word  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize("wait", [0.0, -1e-9, -1e9])
+def test_a_wait_that_is_over_blocks_nothing(wait: float) -> None:
+    assert blocked_by(**{**GOOD, "wait_seconds": wait}) is None
+
+
+def test_the_first_reason_to_fix_is_named_whatever_else_is_missing() -> None:
+    order = [
+        policy.NO_CONSENT,
+        policy.NO_SERVER,
+        policy.NO_TOKEN,
+        policy.NOTHING_TO_SHARE,
+        policy.TOLD_TO_WAIT,
+    ]
+    for good in product([True, False], repeat=5):
+        found = blocked_by(
+            consented=good[0],
+            reachable=good[1],
+            may_enrol=good[2],
+            interactions=int(good[3]),
+            wait_seconds=0.0 if good[4] else 5.0,
+        )
+        missing = [word for word, fine in zip(order, good, strict=True) if not fine]
+        assert found == (missing[0] if missing else None)
+
+
+@given(st.booleans(), st.booleans(), st.integers(0, 10**9), st.floats(-1e9, 1e9))
+def test_without_consent_nothing_else_matters(
+    reachable: bool, may_enrol: bool, interactions: int, wait: float
+) -> None:
+    found = blocked_by(
+        consented=False,
+        reachable=reachable,
+        may_enrol=may_enrol,
+        interactions=interactions,
+        wait_seconds=wait,
+    )
+    assert found == policy.NO_CONSENT
+
+
+def test_every_reason_has_its_own_word() -> None:
+    words = [value for name, value in vars(policy).items() if name.isupper()]
+    assert len(words) == len(set(words))
+    assert all(word == word.lower() and " " not in word for word in words)
