@@ -2,9 +2,9 @@
 
     python benchmarks/bench_trainers.py [--json PATH] [--seconds 0.4]
 
-Every trainer runs in a process of its own with NumPy measured beside it on the same devices, so that
-a ratio compares two numbers of the same second. All libraries have one thread. Minima are given:
-on a busy machine they are what holds.
+Every trainer runs in a process of its own with NumPy measured beside it on the same devices, so
+that a ratio compares two numbers of the same second. All libraries have one thread. Minima are
+given: on a busy machine they are what holds.
 """
 
 from __future__ import annotations

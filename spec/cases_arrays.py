@@ -126,9 +126,9 @@ def releases() -> File:
     cases: list[Case] = []
     for comment, size, dim in (("three items", 3, 4), ("no items", 0, 2), ("one item", 1, 1)):
         stored = model(comment, size, dim)
-        release = pack_release(_TASK, 5, common_items(stored), Scoring(w0=0.25))
+        release = pack_release(_TASK, 5, common_items(stored), 2, Scoring(w0=0.25))
         cases.append(_release_case(comment, release, stored, {}))
-    good = pack_release(_TASK, 5, common_items(model("three items", 3, 4)), Scoring())
+    good = pack_release(_TASK, 5, common_items(model("three items", 3, 4)), 2, Scoring())
     changed: list[tuple[str, dict[str, Any]]] = [
         ("another hash", {"model": bytes(32)}),
         ("a value changed", {"values": b"\1" + good.values[1:]}),
@@ -144,8 +144,9 @@ def releases() -> File:
     for scale in (float("nan"), float("inf"), -1.0, 20_000.0):
         items = QuantizedRows(np.ones((1, 2), dtype=np.int8), np.array([scale], dtype=np.float32))
         hostile = messages.Release(
-            task=_TASK, version=1, step=1, size=1, dim=2, scoring=Scoring(),
-            model=model_hash(items), scales=items.scales.tobytes(), values=items.values.tobytes(),
+            task=_TASK, version=1, step=1, size=1, dim=2, catalogue=2,
+            scoring=Scoring(), model=model_hash(items),
+            scales=items.scales.tobytes(), values=items.values.tobytes(),
         )  # fmt: skip
         outcome = {"error": _unpack_error(hostile)}
         cases.append(
@@ -167,6 +168,7 @@ def _release_case(
 ) -> Case:
     case: Case = {"comment": comment, "valid": not outcome, "hash": release.model.hex()}
     if stored is not None:
-        fields = {"task": release.task.hex(), "version": release.version, "step": release.step}
+        fields = {"task": release.task.hex(), "version": release.version, "step": release.step,
+                  "catalogue": release.catalogue}  # fmt: skip
         case = {**case, **fields, "scoring": builtins(release.scoring), "items": stored}
     return {**case, "bytes": encode(release).hex(), **outcome}

@@ -8,7 +8,7 @@ import struct
 import msgpack
 import msgspec
 
-from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
+from fedrap_core.plan import PaperMethod, PaperScoring, Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.wire import messages
 from fedrap_core.wire.codec import decode, decode_value, encode, encode_value
 from fedrap_core.wire.messages import Message
@@ -37,8 +37,13 @@ _MESSAGES: list[Message] = [
     ),
     messages.Accepted(round=_ID, digest=_DIGEST),
     messages.Release(
-        task=_ID, version=4, step=9, size=2, dim=3, scoring=Scoring(tau=2.0, recent=50),
-        model=_DIGEST, scales=struct.pack("<ff", 0.5, 0.25), values=b"\x01\x02\x03\xfd\xfe\xff",
+        task=_ID, version=4, step=9, size=2, dim=3, catalogue=5,
+        scoring=Scoring(tau=2.0, recent=50), model=_DIGEST,
+        scales=struct.pack("<ff", 0.5, 0.25), values=b"\x01\x02\x03\xfd\xfe\xff",
+    ),
+    messages.Release(
+        task=_ID, version=1, step=0, size=0, dim=3, catalogue=0, scoring=PaperScoring(seed=7),
+        model=_DIGEST, scales=b"", values=b"",
     ),
     messages.Catalogue(version=4, start=2, items=["film:3", "ünïcode"], retired=[0, 70_000]),
     messages.Catalogue(version=0, start=0, items=[], retired=[]),
@@ -52,7 +57,12 @@ def codec() -> File:
         raw = encode(message)
         kind = str(message.__struct_config__.tag)
         cases.append(_codec_case(f"{kind}, {len(raw)} bytes", kind, raw, message, "both"))
-    for name, value in (("plan", _PLAN), ("plan", Plan()), ("scoring", Scoring())):
+    for name, value in (
+        ("plan", _PLAN),
+        ("plan", Plan()),
+        ("plan", Plan(method=PaperMethod(penalty="l2"))),
+        ("scoring", Scoring()),
+    ):
         raw = encode_value(value)
         cases.append(_codec_case(f"{name}, a value inside a message", name, raw, value, "both"))
     request = {"v": 1, "type": "offer-request", "release": 3}

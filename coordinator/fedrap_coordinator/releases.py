@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.protocol import StoredRelease
+from fedrap_coordinator.store.protocol import Extent, StoredRelease
 from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.learn import Learner, RoundSum, learn_step
 from fedrap_core.model import CommonItems
+from fedrap_core.paper.averaging import average_step
+from fedrap_core.plan import AnyScoring, PaperMethod
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
@@ -35,6 +37,7 @@ class Model:
     stored: StoredRelease
     common: CommonItems
     digest: bytes
+    scoring: AnyScoring
     served: Served
 
 
@@ -46,18 +49,23 @@ def serve_release(stored: StoredRelease) -> Served:
 def load_model(stored: StoredRelease) -> Model:
     """A stored release, decoded and its hash checked."""
     message = decode(Release, stored.body, MAX_RELEASE_BYTES)
-    return Model(stored, unpack_release(message), message.model, serve_release(stored))
+    common = unpack_release(message)
+    return Model(stored, common, message.model, message.scoring, serve_release(stored))
 
 
-def first_model(task: bytes, size: int, settings: Settings) -> Model:
-    """Version 1: C drawn from N(0, spread^2), so that devices have something to solve against."""
+def first_model(task: bytes, view: Extent, settings: Settings) -> Model:
+    """Version 1: C drawn from N(0, spread^2), so that devices have something to start from."""
     rng = np.random.default_rng(settings.seed)
-    rows = rng.normal(0.0, settings.learning.spread, (size, settings.method.dim))
-    return _build(task, 1, 0, 0, quantize_rows(rows), None, settings)
+    paper = isinstance(settings.method, PaperMethod)
+    spread = settings.averaging.spread if paper else settings.learning.spread
+    rows = rng.normal(0.0, spread, (view.items, settings.method.dim))
+    return _build(task, _Next(1, 0, 0), view.catalogue, quantize_rows(rows), None, settings)
 
 
-def next_model(task: bytes, model: Model, total: RoundSum, size: int, settings: Settings) -> Model:
-    """The version after `model`: one learning step, new items as rows of zeros, quantised.
+def next_model(
+    task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings
+) -> Model:
+    """The version after `model`: one step of the method, new items as rows of zeros, quantised.
 
     A row of zeros scores nothing until devices that touched the item have taught it something.
 
@@ -69,35 +77,49 @@ def next_model(task: bytes, model: Model, total: RoundSum, size: int, settings: 
         model.common.items.to_float().astype(np.float64),
         _gram_from_bytes(model.stored.gram, model.common.dim),
     )
-    learnt = learn_step(state, total, settings.method, settings.learning, step - 1)
+    learnt = _learnt(state, total, settings, step)
     try:
         rows = quantize_rows(learnt.common)
     except NotFinite as error:
         raise BrokenModel("the learning step gave numbers that are absurdly large") from error
-    fresh = size - rows.shape[0]
+    fresh = view.items - rows.shape[0]
     if fresh > 0:
         rows = QuantizedRows(
             np.concatenate([rows.values, np.zeros((fresh, rows.shape[1]), dtype=np.int8)]),
             np.concatenate([rows.scales, np.zeros(fresh, dtype=np.float32)]),
         )
-    version = model.stored.version + 1
-    return _build(task, version, step, total.devices, rows, learnt.gram, settings)
+    made = _Next(model.stored.version + 1, step, total.devices)
+    return _build(task, made, view.catalogue, rows, learnt.gram, settings)
+
+
+def _learnt(state: Learner, total: RoundSum, settings: Settings, step: int) -> Learner:
+    if isinstance(settings.method, PaperMethod):
+        return average_step(state, total, settings.method, settings.averaging, step)
+    return learn_step(state, total, settings.method, settings.learning, step - 1)
+
+
+@dataclass(frozen=True)
+class _Next:
+    """What a new release is called, and how many updates are in it."""
+
+    version: int
+    step: int
+    devices: int
 
 
 def _build(
     task: bytes,
-    version: int,
-    step: int,
-    devices: int,
+    made: _Next,
+    catalogue: int,
     rows: QuantizedRows,
     gram: npt.NDArray[np.float64] | None,
     settings: Settings,
 ) -> Model:
-    common = CommonItems(version, rows)
-    message = pack_release(task, step, common, settings.scoring)
+    common = CommonItems(made.version, rows)
+    message = pack_release(task, made.step, common, catalogue, settings.released_scoring())
     raw = None if gram is None else gram.astype("<f8").tobytes()
-    stored = StoredRelease(version, step, devices, encode(message), raw)
-    return Model(stored, common, message.model, serve_release(stored))
+    stored = StoredRelease(made.version, made.step, made.devices, encode(message), raw)
+    return Model(stored, common, message.model, message.scoring, serve_release(stored))
 
 
 def _gram_from_bytes(raw: bytes | None, dim: int) -> npt.NDArray[np.float64] | None:

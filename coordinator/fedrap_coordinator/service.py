@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from fedrap_coordinator.admission import check_envelope, open_share, read_update
-from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.participation import why_not
 from fedrap_coordinator.releases import (
@@ -26,7 +26,7 @@ from fedrap_coordinator.releases import (
 )
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.protocol import Added, Store
+from fedrap_coordinator.store.protocol import Added, Extent, Store
 from fedrap_core.aggregate import Accumulator
 from fedrap_core.errors import BrokenModel, FedRapError
 from fedrap_core.plan import Plan
@@ -75,9 +75,20 @@ class Coordinator:
         stored = await self.store.release(None)
         if stored is not None:
             self._model = await asyncio.to_thread(load_model, stored)
+            self._check_settings(self._model)
         async with self._turn:
             await self._resume()
             await self._advance()
+
+    def _check_settings(self, model: Model) -> None:
+        """A task keeps its method and its k; everything else an operator may change."""
+        method, known = self._settings.method, model.common.dim
+        same = type(model.scoring) is type(self._settings.released_scoring())
+        if method.dim != known or not same:
+            raise ConfigError(
+                f"this database holds a task of another method or another dim ({known}); "
+                "set them back, or start a new task with a new database"
+            )
 
     async def stop(self) -> None:
         """Put the open round to sleep and give the store back."""
@@ -176,9 +187,9 @@ class Coordinator:
             await self._open_round()
 
     async def _make_first_release(self) -> None:
-        items = (await self.store.counts()).items
-        if items:
-            model = await asyncio.to_thread(first_model, self._task, items, self._settings)
+        view = await self.store.extent()
+        if view.items:
+            model = await asyncio.to_thread(first_model, self._task, view, self._settings)
             await self.store.add_release(model.stored, None)
             self._model = model
 
@@ -265,7 +276,7 @@ class Coordinator:
         """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
         assert self._round is not None
         assert self._model is not None
-        items = (await self.store.counts()).items
+        view = await self.store.extent()
         size, dim = self._model.common.size, self._model.common.dim
         accumulator = Accumulator(size, dim, self._plan.privacy.clip)
         async for bodies in self.store.sealed_updates(self._round.id):
@@ -273,7 +284,7 @@ class Coordinator:
         try:
             if accumulator.devices < self._plan.min_updates:
                 raise BrokenModel("too few updates of this round could be opened")
-            model = await asyncio.to_thread(self._learn, accumulator, items, self._round.step)
+            model = await asyncio.to_thread(self._learn, accumulator, view, self._round.step)
         except BrokenModel:
             log.exception("round abandoned", extra={"step": self._round.step})
             await self._move(Phase.ABANDONED)
@@ -295,10 +306,10 @@ class Coordinator:
             except FedRapError:  # each was opened once before it was stored
                 log.exception("a stored update does not open; was a key lost?")
 
-    def _learn(self, accumulator: Accumulator, items: int, step: int) -> Model:
+    def _learn(self, accumulator: Accumulator, view: Extent, step: int) -> Model:
         assert self._model is not None
         total = accumulator.total(self._plan.privacy.noise, self.keyring.noise, step)
-        return next_model(self._task, self._model, total, items, self._settings)
+        return next_model(self._task, self._model, total, view, self._settings)
 
     def _later(self, problem: problems.Problem) -> Refusal:
         """A refusal that says when to come back, spread so that devices do not all come at once."""

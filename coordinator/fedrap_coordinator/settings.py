@@ -16,7 +16,17 @@ import msgspec
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.rounds import RoundLimits
 from fedrap_core.learn import Learning
-from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
+from fedrap_core.paper.averaging import Averaging
+from fedrap_core.plan import (
+    AnyScoring,
+    Method,
+    PaperMethod,
+    PaperScoring,
+    Plan,
+    Privacy,
+    Scoring,
+    SolveMethod,
+)
 
 PREFIX = "FEDRAP__"
 
@@ -38,14 +48,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0  # of the first C
     serve: Serve = Serve()
     round: RoundLimits = RoundLimits()
-    method: SolveMethod = SolveMethod()
+    method: Method = SolveMethod()
     privacy: Privacy = Privacy()
-    learning: Learning = Learning()
-    scoring: Scoring = Scoring()
+    learning: Learning = Learning()  # of `solve`
+    averaging: Averaging = Averaging()  # of `paper`
+    scoring: Scoring = Scoring()  # of `solve`
 
     def plan(self) -> Plan:
         """The plan that every offer of this task carries."""
         return Plan(method=self.method, privacy=self.privacy, min_updates=self.round.min_updates)
+
+    def released_scoring(self) -> AnyScoring:
+        """What devices need to recommend, as it travels with a release."""
+        if isinstance(self.method, PaperMethod):
+            return PaperScoring(seed=self.method.seed)
+        return self.scoring
 
 
 def load(path: Path | None, environment: Mapping[str, str]) -> Settings:

@@ -16,7 +16,14 @@ Dim = Annotated[int, msgspec.Meta(ge=1, le=512)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 
 
-class Scoring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Scoring(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag="solve",
+    tag_field="name",
+):
     """How u and D follow from the history: solve.py holds the formulas.
 
     Where the order of a history means nothing, set beta 0 and gamma 1.
@@ -32,6 +39,19 @@ class Scoring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     power: Positive = 4.0  # p, how alike two items must be to borrow
     sigma: Positive = 1.0  # how far D is trusted with a single interaction
     recent: Annotated[int, msgspec.Meta(ge=0, le=5000)] = 200  # newest items that own a row in D
+
+
+class PaperScoring(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag="paper",
+    tag_field="name",
+):
+    """`paper` recommends with the u and D that the device trained; this is its first u."""
+
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0  # as in PaperMethod
 
 
 class SolveMethod(
@@ -93,9 +113,13 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
 
 
+Method = SolveMethod | PaperMethod
+AnyScoring = Scoring | PaperScoring
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One round's instructions. Its SHA-256, over the bytes as sent, binds every update."""
 
-    method: SolveMethod | PaperMethod = SolveMethod()
+    method: Method = SolveMethod()
     privacy: Privacy = Privacy()
     min_updates: Count = 2  # no release from fewer devices

@@ -18,6 +18,8 @@ from fedrap.results import Recommendation, RoundReport, Status
 from fedrap.rounds import RoundRunner, sync
 from fedrap.state import Consent, DeviceState
 from fedrap.store import DeviceStore, Interaction
+from fedrap.trainers.pick import Choice, choose_trainer, make_trainer
+from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
 from fedrap_core.errors import BrokenModel
 
@@ -34,12 +36,15 @@ class FedRap:
         token: Token | None,
         floor: Floor,
         transport: Transport | None,
+        trainer: str | None,
     ) -> None:
         self._state = state
         self._server = server
         self._token = token
         self._floor = floor
         self._transport = transport
+        self._wanted_trainer = trainer
+        self._trainer: tuple[Trainer, Choice] | None = None
         self._running = threading.Lock()
         self._not_before = 0.0
 
@@ -54,6 +59,7 @@ class FedRap:
         key: KeyProvider | None = None,
         floor: Floor | None = None,
         transport: Transport | None = None,
+        trainer: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> FedRap:
         """The recommender of this device, from the folder `path`/`app`, made on first use.
@@ -64,6 +70,7 @@ class FedRap:
             key: gives the 32-byte key of the store; by default a file that only its owner reads.
             floor: the least this device insists on, whatever a coordinator offers.
             transport: another way to the coordinator than HTTP, for tests and simulations.
+            trainer: `numpy`, `onnx` or `torch`; by default what fits (also FEDRAP_TRAINER).
 
         Raises:
             StoreBusy, StoreLocked, StoreDamaged: the store cannot be used; nothing was changed.
@@ -76,7 +83,7 @@ class FedRap:
         except BaseException:
             store.close()
             raise
-        return cls(state, server, token, floor or Floor(), transport)
+        return cls(state, server, token, floor or Floor(), transport, trainer)
 
     def __enter__(self) -> FedRap:
         return self
@@ -125,7 +132,12 @@ class FedRap:
         if model is None or n <= 0:
             return []
         return model.recommend(
-            self._state.interactions(), n, candidates, filter_seen=filter_seen, reasons=explain
+            self._state.interactions(),
+            self._state.trained(),
+            n,
+            candidates,
+            filter_seen=filter_seen,
+            reasons=explain,
         )
 
     def sync(self) -> None:
@@ -178,14 +190,16 @@ class FedRap:
             rounds=len(ledger.charged_steps(entries)),
             epsilon=ledger.epsilon(entries),
             pending=len(self._state.outbox()),
+            dropped=self._state.dropped(),
+            trainer=None if self._trainer is None else self._trainer[1].name,
+            trainer_reason=None if self._trainer is None else self._trainer[1].reason,
             blocked_by=self._blocked_by(),
         )
 
     async def _run(self, transport: Transport) -> RoundReport:
         enrolled = self._state.credentials() is not None
-        runner = RoundRunner(
-            self._state, transport, self._floor, None if enrolled else self._token_text()
-        )
+        token = None if enrolled else self._token_text()
+        runner = RoundRunner(self._state, transport, self._chosen_trainer(), self._floor, token)
         try:
             return await runner.run()
         except UpdateRefused as refused:
@@ -195,6 +209,13 @@ class FedRap:
             return RoundReport(False, policy.UNREACHABLE)
         except BrokenModel:
             return RoundReport(False, policy.BROKEN_RELEASE)
+
+    def _chosen_trainer(self) -> Trainer:
+        """Chosen at the first round, so that an app that only recommends loads no runtime."""
+        if self._trainer is None:
+            choice = choose_trainer(self._wanted_trainer)
+            self._trainer = (make_trainer(choice.name), choice)
+        return self._trainer[0]
 
     def _blocked_by(self) -> str | None:
         return policy.blocked_by(

@@ -1,7 +1,7 @@
-"""What this device holds of the shared world: a release of C, the catalogue, and u under both.
+"""What this device holds of the shared world: a release of C and the catalogue.
 
-Recommending happens here, offline. u and D are solved from the history when they are first
-needed and kept until the history or the release changes.
+Recommending happens here, offline. How the user sees the items (u and D) is worked out when it
+is first needed, and kept until the history, the trained state or the release changes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from fedrap.results import Reason, Recommendation
 from fedrap.store import Interaction
+from fedrap.views import PaperView, SolveView, View
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems, History
-from fedrap_core.plan import Scoring
-from fedrap_core.ranking import Ranked, explain, rank
-from fedrap_core.solve import Taste, derive_taste
+from fedrap_core.paper.problem import PaperState, first_state
+from fedrap_core.plan import AnyScoring, PaperScoring
+from fedrap_core.ranking import Ranked
 from fedrap_core.wire.messages import Catalogue, Release
 from fedrap_core.wire.releases import unpack_release
 
@@ -43,7 +44,7 @@ class ItemList(msgspec.Struct, frozen=True):
 
 
 class LocalModel:
-    """One release with one catalogue. Immutable; a sync makes a new one.
+    """One release with one catalogue; a sync makes a new one.
 
     Raises:
         BrokenModel: the release is damaged or hostile; keep the old one.
@@ -52,14 +53,14 @@ class LocalModel:
     def __init__(self, release: Release, catalogue: ItemList) -> None:
         self.common: CommonItems = unpack_release(release)
         self.digest: bytes = release.model
-        self.scoring: Scoring = release.scoring
+        self.scoring: AnyScoring = release.scoring
         self.gram: npt.NDArray[np.float64] = self.common.gram()
         self._names = catalogue.items[: self.common.size]
         self._rows = {name: row for row, name in enumerate(self._names)}
         self._shown = np.zeros(self.common.size, dtype=np.bool_)
         self._shown[: len(self._names)] = True
         self._shown[[row for row in catalogue.retired if row < self.common.size]] = False
-        self._taste: tuple[int, Taste] | None = None
+        self._view: tuple[int, PaperState | None, View] | None = None
 
     def history(self, interactions: Sequence[Interaction]) -> History:
         """The interactions with items that C has a row for, newest first."""
@@ -71,26 +72,21 @@ class LocalModel:
         rows = np.array([row for row, _ in known], dtype=np.int64)
         return History(rows, np.array([weight for _, weight in known], dtype=np.float64))
 
-    def taste(self, interactions: Sequence[Interaction]) -> Taste:
-        """u and D of this history; solved once for as long as it does not grow."""
-        if self._taste is None or self._taste[0] != len(interactions):
-            history = self.history(interactions)
-            self._taste = (
-                len(interactions), derive_taste(self.common, self.gram, history, self.scoring)
-            )  # fmt: skip
-        return self._taste[1]
-
-    def personal(self, interactions: Sequence[Interaction]) -> dict[str, float]:
-        """D as it is kept: the one free number of each item that owns a row."""
-        mine = self.taste(interactions).personal
+    def personal(
+        self, interactions: Sequence[Interaction], trained: PaperState | None
+    ) -> dict[str, float]:
+        """D as it is kept and shown: <u, D_j> of each item that owns a row."""
+        rows, offsets = self._view_of(interactions, trained).personal()
         return {
             self._names[row]: float(offset)
-            for row, offset in zip(mine.rows, mine.offsets, strict=True)
+            for row, offset in zip(rows, offsets, strict=True)
+            if row < len(self._names)
         }
 
     def recommend(
         self,
         interactions: Sequence[Interaction],
+        trained: PaperState | None,
         n: int,
         candidates: Collection[str] | None,
         *,
@@ -98,26 +94,42 @@ class LocalModel:
         reasons: bool,
     ) -> list[Recommendation]:
         """The n best items; without any history, the first of the catalogue."""
-        taste = self.taste(interactions)
+        view = self._view_of(interactions, trained)
         allowed = self._shown.copy()
         if candidates is not None:
             wanted = [self._rows[name] for name in candidates if name in self._rows]
             allowed &= np.isin(np.arange(len(allowed)), wanted)
         if filter_seen:
-            allowed[taste.items] = False
-        ranked = rank(self.common, taste, self.scoring, n, allowed)
+            allowed[[self._rows[one.item] for one in interactions if one.item in self._rows]] = (
+                False
+            )
+        ranked = view.rank(n, allowed)
         return [
-            self._recommendation(taste, ranked, place, reasons) for place in range(len(ranked.rows))
+            self._recommendation(view, ranked, place, reasons) for place in range(len(ranked.rows))
         ]
 
+    def _view_of(self, interactions: Sequence[Interaction], trained: PaperState | None) -> View:
+        """Worked out once for as long as the history and the trained state stay as they are."""
+        known = self._view
+        if known is None or known[0] != len(interactions) or known[1] is not trained:
+            view: View
+            if isinstance(self.scoring, PaperScoring):
+                start = first_state(self.scoring.seed, self.common.dim)
+                view = PaperView(self.common, start if trained is None else trained)
+            else:
+                history = self.history(interactions)
+                view = SolveView(self.common, self.gram, history, self.scoring)
+            self._view = known = (len(interactions), trained, view)
+        return known[2]
+
     def _recommendation(
-        self, taste: Taste, ranked: Ranked, place: int, reasons: bool
+        self, view: View, ranked: Ranked, place: int, reasons: bool
     ) -> Recommendation:
         row = int(ranked.rows[place])
         shared, personal = float(ranked.shared[place]), float(ranked.personal[place])
+        parts = view.reasons(row) if reasons else None
         why: tuple[Reason, ...] = ()
-        if reasons:
-            parts = explain(self.common, taste, self.scoring, row)
+        if parts is not None:
             order = np.argsort(-np.abs(parts.shared + parts.personal), kind="stable")
             why = tuple(
                 Reason(

@@ -1,6 +1,6 @@
 """From local data to what the device keeps and what it sends: one pure function.
 
-solve -> rows and triangle -> clip -> quantise -> encode -> pad -> seal
+train -> clip -> quantise -> encode -> pad -> seal
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap.ledger import Entry
-from fedrap_core.learn import compute_share, pose_share
+from fedrap.trainers.protocol import Trainer
+from fedrap_core.learn import pose_share
 from fedrap_core.model import CommonItems, History
-from fedrap_core.plan import Plan, SolveMethod
+from fedrap_core.paper.problem import PaperState, fresh_state, keep_state, pose_paper
+from fedrap_core.paper.sampling import Uniform
+from fedrap_core.plan import PaperMethod, Plan, SolveMethod
 from fedrap_core.privacy import clip_to_norm
+from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.seal import seal_update
@@ -22,33 +26,68 @@ from fedrap_core.wire.share import encode_share, uniform_shape
 
 
 @dataclass(frozen=True, eq=False)
+class LocalData:
+    """What a round is computed from; all of it stays on the device."""
+
+    common: CommonItems
+    gram: npt.NDArray[np.float64]  # (k, k) C'C
+    history: History
+    trained: PaperState | None  # of earlier rounds of `paper`
+
+
+@dataclass(frozen=True, eq=False)
 class Prepared:
-    """An update ready to leave, the ledger entry that must be written first, and the loss."""
+    """An update ready to leave, and what must be kept first."""
 
     body: bytes
     entry: Entry
-    loss: float
+    trained: PaperState | None
+    loss: float  # stays on the device
 
 
 def prepare_update(
     offer: Offer,
     plan: Plan,
     device: bytes,
-    common: CommonItems,
-    gram: npt.NDArray[np.float64],
-    history: History,
-    rng: np.random.Generator,
+    local: LocalData,
+    trainer: Trainer,
+    uniform: Uniform,
     now: float,
 ) -> Prepared:
-    """This device's sealed answer to an offer. `gram` is C'C of `common`; `rng` rounds.
+    """This device's sealed answer to an offer. `uniform` draws negatives and rounds.
 
     Raises:
         BrokenModel: C gives no finite solution; nothing must be sent.
+        Diverged: the local round ran away; nothing must be sent, and the old state stays.
     """
-    assert isinstance(plan.method, SolveMethod)
-    share = compute_share(pose_share(common, gram, history, plan.method))
-    update = clip_to_norm(share.update, plan.privacy.clip)
-    plaintext = encode_share(update, rng.random(uniform_shape(update)))
+    if isinstance(plan.method, PaperMethod):
+        update, trained, loss = _paper(plan.method, offer.step, local, trainer, uniform)
+    else:
+        update, trained, loss = _solve(plan.method, local, trainer)
+    clipped = clip_to_norm(update, plan.privacy.clip)
+    rows, dim = uniform_shape(clipped)
+    plaintext = encode_share(clipped, uniform(rows * dim).reshape(rows, dim))
     body = encode(seal_update(offer, device, plaintext))
     entry = Entry(offer.step, offer.round, plan.privacy.noise, plan.privacy.delta, now)
-    return Prepared(body, entry, share.loss)
+    return Prepared(body, entry, trained, loss)
+
+
+Computed = tuple[RowUpdate, PaperState | None, float]
+
+
+def _solve(method: SolveMethod, local: LocalData, trainer: Trainer) -> Computed:
+    problem = pose_share(local.common, local.gram, local.history, method)
+    (share,) = trainer.solve([problem])
+    return share.update, local.trained, share.loss
+
+
+def _paper(
+    method: PaperMethod, step: int, local: LocalData, trainer: Trainer, uniform: Uniform
+) -> Computed:
+    state = fresh_state(method) if local.trained is None else local.trained
+    seen = np.unique(local.history.rows)
+    unseen = np.setdiff1d(np.arange(local.common.size), seen)
+    problem = pose_paper(local.common.take, state, seen, unseen, method, step, uniform)
+    (result,) = trainer.train([problem])
+    loss = float(result.losses[-1]) if len(result.losses) else 0.0
+    return result.update, keep_state(state, problem, result), loss

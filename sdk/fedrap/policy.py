@@ -10,7 +10,7 @@ TOLD_TO_WAIT = "told-to-wait"
 UNREACHABLE = "unreachable"
 NO_RELEASE = "no-release"
 BROKEN_RELEASE = "broken-release"
-UNKNOWN_METHOD = "unknown-method"
+DIVERGED = "diverged"
 
 
 def blocked_by(

@@ -53,4 +53,7 @@ class Status:
     rounds: int  # rounds that this device is charged for
     epsilon: float  # of those rounds, unamplified; infinite without noise
     pending: int  # updates that still have to be sent
+    dropped: int  # local rounds that ran away and were dropped; the old state was kept
+    trainer: str | None  # what computed the last round in this process: numpy, onnx or torch
+    trainer_reason: str | None  # why that one
     blocked_by: str | None  # why a round would not run now

@@ -10,19 +10,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-import numpy as np
-
 from fedrap import ledger, policy
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.identity import Credentials, Signer
 from fedrap.ledger import Floor
 from fedrap.local_model import LocalModel
-from fedrap.participation import Prepared, prepare_update
+from fedrap.participation import LocalData, Prepared, prepare_update
 from fedrap.results import RoundReport
 from fedrap.state import DeviceState
+from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
-from fedrap_core.errors import BrokenModel, FedRapError
-from fedrap_core.plan import Plan, SolveMethod
+from fedrap_core.errors import BrokenModel, Diverged, FedRapError
+from fedrap_core.paper.sampling import private_stream
+from fedrap_core.plan import PaperMethod, PaperScoring, Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
@@ -33,10 +33,16 @@ class RoundRunner:
     """Runs one round over a transport. `token` is only needed to enrol."""
 
     def __init__(
-        self, state: DeviceState, transport: Transport, floor: Floor, token: str | None
+        self,
+        state: DeviceState,
+        transport: Transport,
+        trainer: Trainer,
+        floor: Floor,
+        token: str | None,
     ) -> None:
         self._state = state
         self._transport = transport
+        self._trainer = trainer
         self._floor = floor
         self._token = token
 
@@ -65,14 +71,15 @@ class RoundRunner:
         if refused is not None:
             return RoundReport(False, refused, step=offer.step)
         try:
-            prepared = await asyncio.to_thread(
-                self._prepare, offer, plan, credentials.device, model
-            )
+            prepared = await asyncio.to_thread(self._prepare, offer, plan, credentials, model)
         except BrokenModel:
             return RoundReport(False, policy.BROKEN_RELEASE, step=offer.step)
+        except Diverged:
+            self._state.count_dropped()
+            return RoundReport(False, policy.DIVERGED, step=offer.step)
         except FedRapError as error:  # such as a sealing key that is no point of the curve
             raise CoordinatorUnreachable(f"an offer that cannot be followed: {error}") from error
-        self._state.commit_round(offer.round, prepared.body, prepared.entry)
+        self._state.commit_round(offer.round, prepared)
         await self._send(signer, offer.round, prepared.body)
         return RoundReport(True, step=offer.step, sent_bytes=len(prepared.body), loss=prepared.loss)
 
@@ -113,23 +120,21 @@ class RoundRunner:
             ) from error
         if offer.task != credentials.task:
             return plan, "another-task"
-        if not isinstance(plan.method, SolveMethod):
-            return plan, policy.UNKNOWN_METHOD
-        if offer.model != model.digest or plan.method.dim != model.common.dim:
+        paper = isinstance(plan.method, PaperMethod)
+        same = paper == isinstance(model.scoring, PaperScoring)
+        if offer.model != model.digest or plan.method.dim != model.common.dim or not same:
             return plan, problems.STALE_MODEL.code
         return plan, ledger.why_not(self._state.entries(), offer.step, plan, self._floor)
 
-    def _prepare(self, offer: Offer, plan: Plan, device: bytes, model: LocalModel) -> Prepared:
-        return prepare_update(
-            offer,
-            plan,
-            device,
-            model.common,
-            model.gram,
-            model.history(self._state.interactions()),
-            np.random.default_rng(),
-            self._state.now(),
-        )
+    def _prepare(
+        self, offer: Offer, plan: Plan, credentials: Credentials, model: LocalModel
+    ) -> Prepared:
+        history = model.history(self._state.interactions())
+        local = LocalData(model.common, model.gram, history, self._state.trained())
+        # Keyed by the round: after a crash the device draws the same numbers again.
+        uniform = private_stream(credentials.private_key, offer.round)
+        device, now = credentials.device, self._state.now()
+        return prepare_update(offer, plan, device, local, self._trainer, uniform, now)
 
     async def _send(self, signer: Signer, round_id: bytes, body: bytes) -> None:
         """Until the coordinator has said yes or a final no, the bytes stay in the outbox."""
@@ -151,8 +156,9 @@ async def sync(state: DeviceState, transport: Transport) -> None:
         BrokenModel: the new release is damaged or hostile; the old one stays in use.
     """
     release = await transport.release(state.release_version())
-    catalogue = state.catalogue()
-    if release is None and catalogue.items:
+    if release is None:
         return
-    news = await transport.catalogue(len(catalogue.items))
-    await asyncio.to_thread(state.adopt, release, catalogue.extended(news))
+    catalogue = state.catalogue()
+    if catalogue.version < release.catalogue:
+        catalogue = catalogue.extended(await transport.catalogue(len(catalogue.items)))
+    await asyncio.to_thread(state.adopt, release, catalogue)

@@ -13,7 +13,10 @@ import msgspec
 from fedrap.identity import Credentials
 from fedrap.ledger import Entry
 from fedrap.local_model import ItemList, LocalModel
+from fedrap.participation import Prepared
 from fedrap.store import DeviceStore, Interaction
+from fedrap.trained import TrainedBlock, pack_trained, unpack_trained
+from fedrap_core.paper.problem import PaperState
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES
@@ -41,6 +44,8 @@ class DeviceState:
         self._nonce = store.get("nonce", int) or 0
         self._catalogue = store.get("catalogue", ItemList) or ItemList()
         self._personal = store.get("personal", dict[str, float]) or {}
+        self._trained = unpack_trained(store.get("trained", TrainedBlock))
+        self._dropped = store.get("dropped", int) or 0
         self._model: LocalModel | None = None
         raw = store.get("release", bytes)
         if raw is not None:
@@ -105,14 +110,35 @@ class DeviceState:
         with self._lock:
             return dict(self._personal)
 
-    def commit_round(self, round_id: bytes, body: bytes, entry: Entry) -> None:
+    def trained(self) -> PaperState | None:
+        """u and D as rounds of `paper` left them."""
+        with self._lock:
+            return self._trained
+
+    def count_dropped(self) -> None:
+        """A local round ran away and was dropped; the old state stays."""
+        with self._lock:
+            self._store.put("dropped", self._dropped + 1)
+            self._dropped += 1
+
+    def dropped(self) -> int:
+        """How many local rounds ran away."""
+        with self._lock:
+            return self._dropped
+
+    def commit_round(self, round_id: bytes, prepared: Prepared) -> None:
         """D, the ledger entry and the outgoing bytes in one transaction, before anything leaves."""
         with self._lock:
-            entries = [*self._entries, entry]
-            personal = {} if self._model is None else self._model.personal(self._interactions)
-            self._store.commit_round(round_id, body, {"ledger": entries, "personal": personal})
-            self._entries = entries
-            self._personal = personal
+            entries = [*self._entries, prepared.entry]
+            personal: dict[str, float] = {}
+            if self._model is not None:
+                personal = self._model.personal(self._interactions, prepared.trained)
+            blocks: dict[str, object] = {"ledger": entries, "personal": personal}
+            if prepared.trained is not None:
+                blocks["trained"] = pack_trained(prepared.trained)
+            self._store.commit_round(round_id, prepared.body, blocks)
+            self._entries, self._personal = entries, personal
+            self._trained = prepared.trained
 
     def outbox(self) -> Sequence[tuple[bytes, bytes]]:
         """Updates that still have to be sent."""
@@ -139,19 +165,13 @@ class DeviceState:
         with self._lock:
             return self._catalogue
 
-    def adopt(self, release: Release | None, catalogue: ItemList) -> None:
+    def adopt(self, release: Release, catalogue: ItemList) -> None:
         """Use a new release and catalogue from now on.
 
         Raises:
             BrokenModel: the release is damaged or hostile; the old one stays in use.
         """
+        model = LocalModel(release, catalogue)
         with self._lock:
-            if release is None:
-                raw = self._store.get("release", bytes)
-                release = None if raw is None else decode(Release, raw, MAX_RELEASE_BYTES)
-            model = None if release is None else LocalModel(release, catalogue)
-            blocks: dict[str, object] = {"catalogue": catalogue}
-            if release is not None:
-                blocks["release"] = encode(release)
-            self._store.put_all(blocks)
+            self._store.put_all({"catalogue": catalogue, "release": encode(release)})
             self._model, self._catalogue = model, catalogue

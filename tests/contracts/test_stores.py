@@ -285,7 +285,7 @@ async def test_an_item_keeps_its_row_and_a_row_its_item(store: Store) -> None:
     view = await store.catalogue(2)
     assert (list(view.items), list(view.retired)) == (["c", "d"], [])
     assert list((await store.catalogue(9)).items) == []
-    assert (await store.counts()).items == 4
+    assert (await store.counts()).items == (await store.extent()).items == 4
 
 
 async def test_the_catalogue_version_grows_with_each_change_and_only_then(store: Store) -> None:
@@ -296,4 +296,5 @@ async def test_the_catalogue_version_grows_with_each_change_and_only_then(store:
     ):  # fmt: skip
         await (store.add_items(items) if add else store.retire_items(items))
         seen.append((await store.catalogue(0)).version)
+        assert (await store.extent()).catalogue == seen[-1]
     assert seen == [0, 1, 1, 2, 2, 3, 3, 3]

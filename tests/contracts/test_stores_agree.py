@@ -58,6 +58,7 @@ async def _look(store: Store) -> list[Any]:
     """Everything that can be asked without changing anything."""
     seen: list[Any] = [
         await store.counts(),
+        await store.extent(),
         await store.current_round(),
         await store.catalogue(0),
         await store.release(None),

@@ -152,7 +152,8 @@ async def test_no_device_and_no_key_is_in_any_line_of_a_whole_round(
         secrets += [credentials.device, credentials.private_key]
         for player in players:
             secrets += _secrets_of(player)
-    text = lines.getvalue()
+    said = [str(value) for event in events(lines) for value in event.values()]
+    text = "\n".join([lines.getvalue(), *said])
     assert {"round opened", "round moved", "released", "refused"} <= {
         event["event"] for event in events(lines)
     }

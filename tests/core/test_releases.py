@@ -25,14 +25,14 @@ TASK = b"t" * 16
 
 def _release(seed: int = 1, size: int = 6, dim: int = 3) -> Release:
     common = random_items(np.random.default_rng(seed), size=size, dim=dim)
-    return pack_release(TASK, 4, common, Scoring())
+    return pack_release(TASK, 4, common, 1, Scoring())
 
 
 @quick
 @given(seeds, st.integers(0, 12), st.integers(1, 6))
 def test_a_release_comes_back_bit_for_bit(seed: int, size: int, dim: int) -> None:
     common = CommonItems(9, random_items(np.random.default_rng(seed), size=size, dim=dim).items)
-    sent = encode(pack_release(TASK, 4, common, Scoring(tau=2.5)))
+    sent = encode(pack_release(TASK, 4, common, 1, Scoring(tau=2.5)))
     release = decode(Release, sent, MAX_RELEASE_BYTES)
     back = unpack_release(release)
     assert (back.version, release.step, release.scoring.tau) == (9, 4, 2.5)

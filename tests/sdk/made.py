@@ -29,10 +29,13 @@ DEVICE = b"d" * 16
 PLAN = Plan(method=SolveMethod(dim=DIM), privacy=Privacy(separation=2, cap=5), min_updates=2)
 
 
-def a_release(version: int = 1, size: int = len(ITEMS), seed: int = 0) -> Release:
-    """A made-up C of `size` rows."""
+def a_release(
+    version: int = 1, size: int = len(ITEMS), seed: int = 0, catalogue: int | None = None
+) -> Release:
+    """A made-up C of `size` rows, for a catalogue of the same version unless told otherwise."""
     matrix = np.random.default_rng(seed).normal(0.0, 0.5, (size, DIM))
-    return pack_release(TASK, version - 1, items_of(matrix, version), Scoring(ridge=1.0))
+    known = version if catalogue is None else catalogue
+    return pack_release(TASK, version - 1, items_of(matrix, version), known, Scoring(ridge=1.0))
 
 
 def refused(problem: Problem, retry_after: float | None = None) -> UpdateRefused:
@@ -96,7 +99,8 @@ class MadeCoordinator:
         self._called("catalogue")
         first = start if self.catalogue_start is None else self.catalogue_start
         items = self.items[first:]
-        return Catalogue(version=1, start=first, items=items, retired=self.retired)
+        version = self.latest.catalogue
+        return Catalogue(version=version, start=first, items=items, retired=self.retired)
 
     async def offer(self, signer: Signer, release: int) -> Offer:
         self.on_offer()

@@ -189,7 +189,7 @@ def an_offer(**changes: object) -> bytes:
         (an_offer(min_updates=1), "floor-cohort"),
         (an_offer(privacy=Privacy(noise=0.4)), "floor-noise"),
         (an_offer(method=SolveMethod(dim=DIM + 1)), "stale-model"),
-        (an_offer(method=PaperMethod(dim=DIM)), "unknown-method"),
+        (an_offer(method=PaperMethod(dim=DIM)), "stale-model"),
         (encode_value(Plan(method=SolveMethod(dim=DIM)))[:-1], "unreachable"),
         (b"\x81\xa6method\x81\xa4name\xa5magic", "unreachable"),
     ],

@@ -11,6 +11,7 @@ from fedrap_coordinator.store.protocol import (
     CatalogueView,
     Counts,
     DeviceRecord,
+    Extent,
     StoredRelease,
 )
 
@@ -170,6 +171,9 @@ class MemoryStore:
     async def catalogue(self, start: int) -> CatalogueView:
         retired = [row for row, gone in enumerate(self._items.values()) if gone]
         return CatalogueView(self._catalogue_version, list(self._items)[start:], retired)
+
+    async def extent(self) -> Extent:
+        return Extent(len(self._items), self._catalogue_version)
 
     async def counts(self) -> Counts:
         unused = sum(not used for used in self._tokens.values())

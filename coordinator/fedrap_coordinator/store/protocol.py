@@ -45,6 +45,14 @@ class CatalogueView:
 
 
 @dataclass(frozen=True)
+class Extent:
+    """How large the catalogue is, and which version of it."""
+
+    items: int
+    catalogue: int
+
+
+@dataclass(frozen=True)
 class Counts:
     """Totals for the operator."""
 
@@ -166,6 +174,10 @@ class Store(Protocol):
 
     async def catalogue(self, start: int) -> CatalogueView:
         """The items of row `start` and beyond."""
+        ...
+
+    async def extent(self) -> Extent:
+        """Size and version of the catalogue."""
         ...
 
     async def counts(self) -> Counts:

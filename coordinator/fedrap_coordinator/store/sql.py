@@ -25,6 +25,7 @@ from fedrap_coordinator.store.protocol import (
     CatalogueView,
     Counts,
     DeviceRecord,
+    Extent,
     StoredRelease,
 )
 
@@ -121,6 +122,9 @@ class SqlStore:
 
     async def catalogue(self, start: int) -> CatalogueView:
         return await self._run(sql_items.view, start)
+
+    async def extent(self) -> Extent:
+        return await self._run(sql_items.extent)
 
     async def counts(self) -> Counts:
         return await self._run(_counts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store.protocol import CatalogueView
+from fedrap_coordinator.store.protocol import CatalogueView, Extent
 
 
 def add(db: sa.Connection, items: Sequence[str]) -> int:
@@ -39,6 +39,12 @@ def view(db: sa.Connection, start: int) -> CatalogueView:
     gone = sa.select(t.item.c.row).where(t.item.c.retired).order_by(t.item.c.row)
     retired = list(db.scalars(gone))
     return CatalogueView(_version(db), items, retired)
+
+
+def extent(db: sa.Connection) -> Extent:
+    """Size and version of the catalogue."""
+    items = db.scalar(sa.select(sa.func.count()).select_from(t.item)) or 0
+    return Extent(int(items), _version(db))
 
 
 def _mark(db: sa.Connection, items: Sequence[str], *, retired: bool) -> int:

@@ -93,14 +93,14 @@ class PaperResult:
     losses: Vector  # (S,) Eq. 3 before each step; stays on the device
 
 
-def fresh_state(method: PaperMethod) -> PaperState:
+def first_state(seed: int, dim: int) -> PaperState:
     """A device that never trained: everybody's first u, and no rows of D."""
-    return PaperState(
-        initial_user(method.seed, method.dim),
-        0.0,
-        np.zeros(0, dtype=np.int64),
-        np.zeros((0, method.dim)),
-    )
+    return PaperState(initial_user(seed, dim), 0.0, np.zeros(0, dtype=np.int64), np.zeros((0, dim)))
+
+
+def fresh_state(method: PaperMethod) -> PaperState:
+    """`first_state` of a plan."""
+    return first_state(method.seed, method.dim)
 
 
 def plan_schedule(method: PaperMethod, step: int, steps: int) -> Schedule:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from fedrap_core.plan import Count, Dim, Scoring
+from fedrap_core.plan import AnyScoring, Dim
 
 Id16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 KeyId = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
@@ -98,7 +98,8 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     step: Step
     size: Annotated[int, msgspec.Meta(ge=0, le=2**31)]  # m
     dim: Dim  # k
-    scoring: Scoring
+    catalogue: Version  # of the catalogue that `size` was taken from
+    scoring: AnyScoring
     model: Digest
     scales: bytes  # f32 little-endian, m
     values: bytes  # i8, m·k
@@ -111,10 +112,3 @@ class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):
     start: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
     items: list[ItemId]  # item of row start, start + 1, …
     retired: list[Annotated[int, msgspec.Meta(ge=0, le=2**31)]]  # all rows not to be shown
-
-
-__all__ = [
-    "Accepted", "Catalogue", "Count", "Digest", "Enrol", "Enrolled", "Id16", "ItemId", "KeyId",
-    "Message", "Offer", "OfferRequest", "Point", "Release", "Scoring", "Share", "Step", "Update",
-    "Version",
-]  # fmt: skip

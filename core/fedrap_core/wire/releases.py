@@ -9,7 +9,7 @@ import numpy as np
 
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems
-from fedrap_core.plan import Scoring
+from fedrap_core.plan import AnyScoring
 from fedrap_core.quantize import QuantizedRows
 from fedrap_core.wire.messages import Release
 
@@ -25,7 +25,9 @@ def model_hash(items: QuantizedRows) -> bytes:
     return digest.digest()
 
 
-def pack_release(task: bytes, step: int, common: CommonItems, scoring: Scoring) -> Release:
+def pack_release(
+    task: bytes, step: int, common: CommonItems, catalogue: int, scoring: AnyScoring
+) -> Release:
     """The message that carries this version of C."""
     return Release(
         task=task,
@@ -33,6 +35,7 @@ def pack_release(task: bytes, step: int, common: CommonItems, scoring: Scoring) 
         step=step,
         size=common.size,
         dim=common.dim,
+        catalogue=catalogue,
         scoring=scoring,
         model=model_hash(common.items),
         scales=common.items.scales.astype("<f4").tobytes(),

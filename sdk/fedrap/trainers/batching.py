@@ -22,18 +22,34 @@ from fedrap_core.sparse import RowUpdate
 
 Array = npt.NDArray[Any]
 P = TypeVar("P")
+MOST_ROWS = 16_384  # in one batch: beyond this it no longer fits a core's cache
 
 
 def chunks(
-    problems: Sequence[P], size: Callable[[P], tuple[int, ...]], most: int
+    problems: Sequence[P],
+    size: Callable[[P], tuple[int, ...]],
+    most: int,
+    most_rows: int = MOST_ROWS,
 ) -> Iterator[list[int]]:
-    """Places in `problems`, alike ones together, at most `most` at a time."""
-    if len(problems) == 1:
-        yield [0]
-        return
+    """Places in `problems`, alike ones together, at most `most` and `most_rows` at a time.
+
+    `size` ends with numbers of rows; what comes before only sorts.
+    """
     order = sorted(range(len(problems)), key=lambda place: size(problems[place]))
-    for start in range(0, len(order), most):
-        yield order[start : start + most]
+    chunk: list[int] = []
+    for place in order:
+        rows = sum(size(problems[place])[-2:])
+        if chunk and (len(chunk) == most or (len(chunk) + 1) * rows > most_rows):
+            yield chunk
+            chunk = []
+        chunk.append(place)
+    if chunk:
+        yield chunk
+
+
+def share_size(problem: ShareProblem) -> tuple[int, ...]:
+    """What makes two problems of `solve` alike."""
+    return (len(problem.rows),)
 
 
 def pack_shares(problems: Sequence[ShareProblem]) -> tuple[Array, Array]:

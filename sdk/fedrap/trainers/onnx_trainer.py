@@ -19,6 +19,7 @@ from fedrap.trainers.batching import (
     pack_paper,
     pack_shares,
     paper_size,
+    share_size,
     unpack_paper,
     unpack_shares,
 )
@@ -29,7 +30,7 @@ from fedrap_core.paper.training import train_local
 Matrix = npt.NDArray[np.float64]
 SOLVE = "solve_v1.onnx"
 PAPER = "paper_v1.onnx"
-SOLVE_TOGETHER = 64  # devices in one run: more do not fit the cache of a small core
+SOLVE_TOGETHER = 64  # devices in one run
 TRAIN_TOGETHER = 16
 MOST_STEPS = 64
 PRECISION = 2e-6  # bounds the error of x, and of a gradient over the norm of x
@@ -59,7 +60,7 @@ class OnnxTrainer:
     def solve(self, problems: Sequence[ShareProblem]) -> list[LocalShare]:
         """Each device's share of a round of `solve`; raises like `Trainer.solve`."""
         shares: dict[int, LocalShare] = {}
-        for places in chunks(problems, lambda problem: (len(problem.rows),), SOLVE_TOGETHER):
+        for places in chunks(problems, share_size, SOLVE_TOGETHER):
             for release, group in self._by_release(problems, places):
                 found = _solve([problems[place] for place in group], release)
                 shares.update(zip(group, found, strict=True))

@@ -15,7 +15,7 @@ class TrainerUnavailable(FedRapError):
 
 
 class Trainer(Protocol):
-    """Local rounds of one or many devices, in the order in which they are given.
+    """Local rounds of one or many devices with the same k, in the order in which they are given.
 
     Every trainer agrees with the float64 reference within 2e-6 + 1e-5·abs, changes nothing it is
     given, gives the same result for the same input, and may be used from several threads.

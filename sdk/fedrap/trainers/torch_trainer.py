@@ -14,11 +14,13 @@ import numpy as np
 import torch
 
 from fedrap.trainers.batching import (
+    MOST_ROWS,
     PaperBatch,
     chunks,
     pack_paper,
     pack_shares,
     paper_size,
+    share_size,
     unpack_paper,
     unpack_shares,
 )
@@ -27,7 +29,7 @@ from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.paper.training import train_local
 
 Tensor = torch.Tensor
-TOGETHER_CPU = 64  # devices in one batch: what fits a CPU's cache
+TOGETHER_CPU = 16  # devices in one batch: what fits a CPU's cache
 TOGETHER_GPU = 512
 _ONLY_FLOAT32 = ("mps",)
 _TINY = 1e-30  # makes the loss of a device without weights 1, as in the reference
@@ -48,7 +50,8 @@ class TorchTrainer:
 
     def __init__(self, device: str | None = None) -> None:
         self._device = torch.device(device) if device else find_accelerator() or _CPU
-        self._together = TOGETHER_CPU if self._device.type == "cpu" else TOGETHER_GPU
+        cpu = self._device.type == "cpu"
+        self._together = (TOGETHER_CPU, MOST_ROWS) if cpu else (TOGETHER_GPU, 32 * MOST_ROWS)
 
     @property
     def device(self) -> str:
@@ -59,7 +62,7 @@ class TorchTrainer:
         """Each device's share of a round of `solve`; raises like `Trainer.solve`."""
         device = _CPU if self._device.type in _ONLY_FLOAT32 else self._device
         shares: dict[int, LocalShare] = {}
-        for places in chunks(problems, lambda problem: (len(problem.rows),), self._together):
+        for places in chunks(problems, share_size, *self._together):
             found = _solve([problems[place] for place in places], device)
             shares.update(zip(places, found, strict=True))
         return [shares[place] for place in range(len(problems))]
@@ -67,7 +70,7 @@ class TorchTrainer:
     def train(self, problems: Sequence[PaperProblem]) -> list[PaperResult]:
         """Each device's local round of `paper`; raises like `Trainer.train`."""
         results: dict[int, PaperResult] = {}
-        for places in chunks(problems, paper_size, self._together):
+        for places in chunks(problems, paper_size, *self._together):
             found = _train([problems[place] for place in places], self._device)
             results.update(zip(places, found, strict=True))
         return [results[place] for place in range(len(problems))]
