@@ -52,6 +52,21 @@ def shares(items: int, count: int) -> list[Any]:
     return [ShareProblem(rows, common[rows], np.full(items, 5.0), base) for rows in chosen]
 
 
+def posed_share() -> Any:
+    """One device's problem on the way that a device takes: from a release and a history."""
+    import numpy as np
+
+    from fedrap_core.learn import pose_share
+    from fedrap_core.model import CommonItems, History
+    from fedrap_core.plan import SolveMethod
+    from fedrap_core.quantize import quantize_rows
+
+    rng = np.random.default_rng(0)
+    common = CommonItems(1, quantize_rows(rng.normal(0, 0.1, size=(CATALOGUE, SOLVE_DIM))))
+    history = History(rng.integers(0, CATALOGUE, size=100), np.ones(100))
+    return pose_share(common, common.gram(), history, SolveMethod(dim=SOLVE_DIM))
+
+
 def rounds(count: int) -> list[Any]:
     """Local rounds of `paper`: 100 positives, 400 negatives, k 32, 10 epochs."""
     import numpy as np
@@ -123,7 +138,7 @@ def measure_memory(name: str) -> dict[str, Any]:
     from fedrap.trainers import make_trainer
 
     trainer = make_trainer(name)
-    trainer.solve(shares(100, 1))
+    trainer.solve([posed_share()])
     solved = resident_mb()
     trainer.train(rounds(1))
     trained = resident_mb()

@@ -21,7 +21,7 @@ def pack_trained(state: PaperState) -> TrainedBlock:
     """A state as bytes."""
     return TrainedBlock(
         state.user.astype("<f8").tobytes(),
-        state.bias,
+        float(state.bias),
         state.rows.astype("<i8").tobytes(),
         state.personal.astype("<f8").tobytes(),
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedrap_core.errors import FedRapError
+from fedrap_core.paper.variants import NAMES
 from fedrap_simulation.demo import DemoPlan, result_json, run_demo
 from fedrap_simulation.demo_screen import Screen
 
@@ -29,6 +30,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrap-sim", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     demo = commands.add_parser("demo", help="a coordinator, devices and rounds on this machine")
+    demo.add_argument(
+        "--method",
+        default=default.method,
+        choices=["solve", *(name for name in NAMES if name != "centrap")],
+        help="solve, or a variant of the paper",
+    )
     demo.add_argument("--devices", type=int, default=default.shape.users)
     demo.add_argument("--items", type=int, default=default.shape.items)
     demo.add_argument("--rounds", type=int, default=default.rounds)
@@ -48,6 +55,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     shape = replace(DemoPlan().shape, users=arguments.devices, items=arguments.items)
     plan = DemoPlan(
         shape=shape,
+        method=arguments.method,
         rounds=arguments.rounds,
         dim=arguments.dim,
         noise=arguments.noise,

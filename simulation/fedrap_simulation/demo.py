@@ -30,7 +30,8 @@ from fedrap_coordinator.settings import Serve, Settings
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.learn import Learning
 from fedrap_core.metrics import hit, rank_of
-from fedrap_core.plan import Privacy, SolveMethod
+from fedrap_core.paper.variants import make_variant
+from fedrap_core.plan import Method, PaperMethod, Privacy, SolveMethod
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
@@ -42,6 +43,7 @@ class DemoPlan:
     """What the demo runs. Half of the devices join each round, so none joins twice in a row."""
 
     shape: Shape = field(default_factory=Shape)
+    method: str = "solve"  # or a variant of the paper by name: paper/variants.py
     rounds: int = 20
     dim: int = 12
     noise: float = 0.3
@@ -63,6 +65,7 @@ class RoundLine:
 class DemoResult:
     """What the demo shows at its end; `fedrap-sim demo --json` writes the same."""
 
+    method: str
     rounds: int
     devices: int
     items: int
@@ -88,9 +91,20 @@ Progress = Callable[[RoundLine], None]
 
 
 def settings_for(plan: DemoPlan, folder: Path, population: Population) -> Settings:
-    """The operator's settings for this population."""
+    """The operator's settings for this population.
+
+    Raises:
+        ValueError: there is no such method, or it is not a federated one.
+    """
     cohort = plan.shape.users // 2
     lengths = [len(history) for history in population.histories]
+    privacy = Privacy(
+        clip=plan.clip,
+        noise=plan.noise,
+        cap=math.ceil(plan.rounds / 2),
+        delta=min(1e-5, plan.shape.users**-1.1),
+    )
+    method, privacy = _method(plan, privacy)
     return Settings(
         database=f"sqlite:///{folder / 'coordinator.sqlite'}",
         keys=str(folder / "keys"),
@@ -103,13 +117,8 @@ def settings_for(plan: DemoPlan, folder: Path, population: Population) -> Settin
             max_seconds=120.0,
             total=plan.rounds,
         ),
-        method=SolveMethod(dim=plan.dim),
-        privacy=Privacy(
-            clip=plan.clip,
-            noise=plan.noise,
-            cap=math.ceil(plan.rounds / 2),
-            delta=min(1e-5, plan.shape.users**-1.1),
-        ),
+        method=method,
+        privacy=privacy,
         learning=Learning(
             eta=0.3,
             decay=0.95,
@@ -119,6 +128,17 @@ def settings_for(plan: DemoPlan, folder: Path, population: Population) -> Settin
             threshold=3.0,
         ),
     )
+
+
+def _method(plan: DemoPlan, privacy: Privacy) -> tuple[Method, Privacy]:
+    if plan.method == "solve":
+        return SolveMethod(dim=plan.dim), privacy
+    # The paper neither clips nor noises, but for fedrap-noise: a clip that never binds.
+    plain = msgspec.structs.replace(privacy, clip=1e4, noise=0.0)
+    variant = make_variant(plan.method, PaperMethod(dim=plan.dim, seed=plan.seed), plain)
+    if variant.centralised:
+        raise ValueError(f"{plan.method} is centralised; the demo runs what devices compute")
+    return variant.method, variant.privacy
 
 
 async def run_demo(plan: DemoPlan, folder: Path, progress: Progress) -> DemoResult:
@@ -157,6 +177,7 @@ async def run_demo(plan: DemoPlan, folder: Path, progress: Progress) -> DemoResu
         spent = max(device.status().epsilon for device in devices)
         example, example_history = _example(devices, population)
         return DemoResult(
+            method=plan.method,
             rounds=plan.rounds,
             devices=plan.shape.users,
             items=plan.shape.items,

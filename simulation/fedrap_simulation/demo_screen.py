@@ -35,8 +35,8 @@ class Screen:
         shape = self._plan.shape
         self.console.print(
             f"[bold]FedRAP demo[/bold]: 1 coordinator (HTTP on loopback, SQLite), {shape.users} "
-            f"devices of the real SDK, {shape.items} items, {self._plan.rounds} rounds, "
-            f"seed {self._plan.seed}"
+            f"devices of the real SDK, {shape.items} items, {self._plan.rounds} rounds of "
+            f"{self._plan.method}, seed {self._plan.seed}"
         )
         self._bar.start()
         return self

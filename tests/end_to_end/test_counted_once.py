@@ -12,6 +12,7 @@ from fedrap_coordinator import service
 from fedrap_coordinator.handlers import COORDINATOR
 from fedrap_coordinator.releases import Model, next_model
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import Extent
 from fedrap_core.learn import RoundSum
 from fedrap_core.privacy import release_noise
 from fedrap_core.sparse import RowUpdate, triangle_size
@@ -26,9 +27,9 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
     """Every sum that the coordinator learns from, as it goes into the learning step."""
     seen: list[RoundSum] = []
 
-    def spy(task: bytes, model: Model, total: RoundSum, size: int, settings: Settings) -> Model:
+    def spy(task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings) -> Model:
         seen.append(total)
-        return next_model(task, model, total, size, settings)
+        return next_model(task, model, total, view, settings)
 
     monkeypatch.setattr(service, "next_model", spy)
     return seen
