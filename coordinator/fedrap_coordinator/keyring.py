@@ -55,8 +55,9 @@ def open_keyring(folder: Path) -> Keyring:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        seal = _read_or_write(folder / "seal.key", private_to_bytes(new_private_key()))
+        _refuse_half(folder)
         noise = _read_or_write(folder / "noise.key", os.urandom(NOISE_KEY_BYTES))
+        seal = _read_or_write(folder / "seal.key", private_to_bytes(new_private_key()))
     except OSError as error:
         raise ConfigError(f"keys folder {folder}: {error.strerror}") from error
     try:
@@ -65,6 +66,13 @@ def open_keyring(folder: Path) -> Keyring:
         return Keyring(private_from_bytes(seal), noise)
     except MalformedMessage as error:
         raise ConfigError(f"keys folder {folder}: {error}; restore it from its backup") from error
+
+
+def _refuse_half(folder: Path) -> None:
+    """Keys are made together; when one is gone, a new one in its place would break promises."""
+    if (folder / "seal.key").exists() and not (folder / "noise.key").exists():
+        # noise.key is made first, so this is no crash in the middle of making them.
+        raise ConfigError(f"keys folder {folder}: noise.key is missing; restore it from its backup")
 
 
 def _read_or_write(path: Path, fresh: bytes) -> bytes:

@@ -224,6 +224,8 @@ class Coordinator:
         if known is None:
             raise Refusal(problems.NOT_ENROLLED)
         problem = why_not(known.last_step, known.participations, round_.step, rule)
+        if problem is problems.BUDGET_SPENT:
+            raise Refusal(problem)  # time does not cure it
         raise self._later(problem or problems.TOO_SOON)
 
     def _offer(self, round_: Round, model: Model) -> Offer:

@@ -67,6 +67,14 @@ class CommonItems:
             total += block.T.astype(np.float64) @ block  # (k, k)
         return total
 
+    def norms(self) -> npt.NDArray[np.float64]:
+        """|C_j| of every item: (m,)."""
+        out = np.empty(self.size)
+        for start in range(0, self.size, BLOCK):
+            block = self.items.values[start : start + BLOCK].astype(np.float32)
+            out[start : start + BLOCK] = np.sqrt(np.einsum("jk,jk->j", block, block))
+        return out * self.items.scales
+
     def scores(self, user: Floats) -> npt.NDArray[np.float32]:
         """<u, C_j> of every item, without a float copy of C: (m,)."""
         out = np.empty(self.size, dtype=np.float32)

@@ -38,7 +38,7 @@ class Scoring(
     rho: NotNegative = 0.3  # how much an item without a row in D borrows from its likes
     power: Positive = 4.0  # p, how alike two items must be to borrow
     sigma: Positive = 1.0  # how far D is trusted with a single interaction
-    recent: Annotated[int, msgspec.Meta(ge=0, le=5000)] = 200  # newest items that own a row in D
+    recent: Annotated[int, msgspec.Meta(ge=0, le=5000)] = 50  # newest items that own a row in D
 
 
 class PaperScoring(

@@ -79,4 +79,27 @@ def explain(common: CommonItems, taste: Taste, scoring: Scoring, row: int) -> Re
     personal = np.zeros(len(taste.items))
     owed = borrowed(taste, rows, theirs, scoring)[0]  # (n_personal,)
     personal[: len(owed)] = owed
-    return Reasons(taste.items, shared_parts(taste, theirs)[0], personal)
+    shared = shared_parts(taste, common.take(taste.items), theirs)[0]  # (n,)
+    return Reasons(taste.items, shared, personal)
+
+
+def similar(
+    common: CommonItems, row: int, n: int, allowed: npt.NDArray[np.bool_]
+) -> tuple[Rows, npt.NDArray[np.float64]]:
+    """The n allowed items most like `row` in the shared view, and their cosine with it.
+
+    An item that nobody taught anything about (a row of zeros) is like nothing.
+    """
+    (mine,) = common.take(np.array([row], dtype=np.int64))  # (k,)
+    norms = common.norms()  # (m,)
+    length = float(np.linalg.norm(mine))
+    if length == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    products = common.scores(mine).astype(np.float64)  # (m,)
+    cosine = np.divide(products, norms * length, out=np.zeros_like(products), where=norms > 0)
+    open_to = allowed & (norms > 0)
+    open_to[row] = False
+    scores = np.where(open_to, cosine, -np.inf)
+    best = top_k(scores, n)
+    best = best[np.isfinite(scores[best])]
+    return best, np.clip(cosine[best], -1.0, 1.0)

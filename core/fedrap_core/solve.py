@@ -27,15 +27,47 @@ Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
+class Moments:
+    """sum_l a_l C_l C_l' and sum_l a_l C_l of a history, what fades apart from what lasts.
+
+    One more interaction makes every other one older by one place, which multiplies all that
+    fades by exp(-1/tau): so u follows a growing history at the cost of one k x k solve.
+    """
+
+    lasting: Matrix  # (k, k) over alpha·gamma
+    lasting_sum: Vector  # (k,)
+    fading: Matrix  # (k, k) over alpha·beta
+    fading_sum: Vector  # (k,)
+
+    def after(self, row: Vector, weight: float, scoring: Scoring) -> Moments:
+        """With one more, newest interaction, with an item whose row of C is `row` (k,)."""
+        left = float(np.exp(-1.0 / scoring.tau))
+        square = np.outer(row, weight * row)  # (k, k)
+        return Moments(
+            self.lasting + square,
+            self.lasting_sum + weight * row,
+            left * self.fading + square,
+            left * self.fading_sum + weight * row,
+        )
+
+    def system(self, base: Matrix, scoring: Scoring) -> tuple[Matrix, Vector]:
+        """M (k, k) and the right-hand side (k,) of u."""
+        lasts, fades = scoring.alpha * scoring.gamma, scoring.alpha * scoring.beta
+        matrix = base + lasts * self.lasting + fades * self.fading
+        return matrix, lasts * self.lasting_sum + fades * self.fading_sum
+
+
+@dataclass(frozen=True, eq=False)
 class Taste:
     """One user under one release: all that recommending and explaining need."""
 
     items: Rows  # (n,) distinct items of the history, newest first
     weights: Vector  # (n,) a_l, repeats added up
-    own: Matrix  # (n, k) their rows of C
     user: Vector  # (k,) u
-    system: Matrix  # (k, k) M
-    personal: PersonalItems  # the newest `recent` of the items
+    matrix: Matrix  # (k, k) M
+    personal: PersonalItems  # D, of the newest `recent` of the items
+    near: Matrix  # (p, k) the rows of C of those
+    moments: Moments
 
 
 def recency_weights(weights: Floats, scoring: Scoring) -> Vector:
@@ -99,14 +131,42 @@ def personal_offsets(own: Matrix, weights: Vector, user: Vector, scoring: Scorin
     return _solve(kernel + scoring.sigma * np.eye(len(own)), trust * residual)
 
 
+def moments_of(own: Matrix, weights: Floats, scoring: Scoring) -> Moments:
+    """The moments of interactions, newest first, with rows of C `own` (n, k)."""
+    plain = np.asarray(weights, dtype=np.float64)  # (n,)
+    fading = plain * np.exp(-np.arange(len(own), dtype=np.float64) / scoring.tau)  # (n,)
+    return Moments(
+        own.T @ (plain[:, None] * own), plain @ own, own.T @ (fading[:, None] * own), fading @ own
+    )
+
+
 def derive_taste(common: CommonItems, gram: Floats, history: History, scoring: Scoring) -> Taste:
     """u and D of a user whose history, newest first, is given. `gram` is C'C of `common`."""
+    moments = moments_of(common.take(history.rows), history.weights, scoring)
+    return _taste(common, gram, history, scoring, moments)
+
+
+def follow_taste(
+    taste: Taste, common: CommonItems, gram: Floats, history: History, scoring: Scoring
+) -> Taste:
+    """`derive_taste` of a history that has one more interaction, its first, than `taste` had."""
+    row = common.take(history.rows[:1])[0]  # (k,)
+    moments = taste.moments.after(row, float(history.weights[0]), scoring)
+    return _taste(common, gram, history, scoring, moments)
+
+
+def _taste(
+    common: CommonItems, gram: Floats, history: History, scoring: Scoring, moments: Moments
+) -> Taste:
+    base = base_system(gram, scoring.w0, scoring.ridge)
+    matrix, right = moments.system(base, scoring)
+    user = _solve(matrix, right)  # (k,)
     items, weights = merge_repeats(history.rows, recency_weights(history.weights, scoring))
-    own = common.take(items)  # (n, k)
-    user, system = solve_user(own, weights, base_system(gram, scoring.w0, scoring.ridge))
-    near = slice(0, scoring.recent)
-    offsets = personal_offsets(own[near], weights[near], user, scoring)
-    return Taste(items, weights, own, user, system, PersonalItems(items[near], offsets))
+    newest = slice(0, scoring.recent)
+    near = common.take(items[newest])  # (p, k)
+    offsets = personal_offsets(near, weights[newest], user, scoring)
+    personal = PersonalItems(items[newest], offsets)
+    return Taste(items, weights, user, matrix, personal, near, moments)
 
 
 def borrowed(taste: Taste, rows: Rows, theirs: Matrix, scoring: Scoring) -> Matrix:
@@ -114,14 +174,16 @@ def borrowed(taste: Taste, rows: Rows, theirs: Matrix, scoring: Scoring) -> Matr
 
     An item with a row of its own has all of it there; any other borrows from its likes.
     """
-    n = len(taste.personal.rows)
-    part = scoring.rho * likeness(theirs, taste.own[:n], scoring.power) * taste.personal.offsets
+    part = scoring.rho * likeness(theirs, taste.near, scoring.power) * taste.personal.offsets
     mine = rows[:, None] == taste.personal.rows[None, :]  # (len(rows), n)
     known = mine.any(axis=1)
     part[known] = np.where(mine[known], taste.personal.offsets, 0.0)
     return np.asarray(part)
 
 
-def shared_parts(taste: Taste, theirs: Matrix) -> Matrix:
-    """<u, C_j> split exactly over the history: a_l·C_j'M^-1 C_l: (len(theirs), n)."""
-    return np.asarray(theirs @ np.linalg.solve(taste.system, taste.own.T) * taste.weights)
+def shared_parts(taste: Taste, own: Matrix, theirs: Matrix) -> Matrix:
+    """<u, C_j> split exactly over the history: a_l·C_j'M^-1 C_l: (len(theirs), n).
+
+    `own` are the rows of C of `taste.items`, (n, k).
+    """
+    return np.asarray(theirs @ np.linalg.solve(taste.matrix, own.T) * taste.weights)

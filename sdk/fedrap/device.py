@@ -140,6 +140,11 @@ class FedRap:
             reasons=explain,
         )
 
+    def similar_items(self, item: str, n: int = 10) -> list[tuple[str, float]]:
+        """The n items most like `item` in what everybody taught C, with their cosine. Offline."""
+        model = self._state.model()
+        return [] if model is None or n <= 0 else model.similar(item, n)
+
     def sync(self) -> None:
         """Fetch the latest catalogue and C; see `sync_async`."""
         asyncio.run(self.sync_async())

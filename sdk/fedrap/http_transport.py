@@ -95,7 +95,12 @@ class HttpTransport:
         """The body of a good answer, None for 304."""
         try:
             async with self._session().request(
-                method, self._server + path, data=body or None, headers=headers, timeout=_TIMEOUT
+                method,
+                self._server + path,
+                data=body or None,
+                headers=headers,
+                timeout=_TIMEOUT,
+                allow_redirects=False,  # a signed body goes where it was signed for, or nowhere
             ) as answer:
                 if answer.status == 304:
                     return None

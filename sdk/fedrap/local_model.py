@@ -6,6 +6,7 @@ is first needed, and kept until the history, the trained state or the release ch
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -19,7 +20,7 @@ from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, first_state
 from fedrap_core.plan import AnyScoring, PaperScoring
-from fedrap_core.ranking import Ranked
+from fedrap_core.ranking import Ranked, similar
 from fedrap_core.wire.messages import Catalogue, Release
 from fedrap_core.wire.releases import unpack_release
 
@@ -60,17 +61,23 @@ class LocalModel:
         self._shown = np.zeros(self.common.size, dtype=np.bool_)
         self._shown[: len(self._names)] = True
         self._shown[[row for row in catalogue.retired if row < self.common.size]] = False
+        self._lock = threading.RLock()  # an app recommends while a round is being prepared
+        self._read = 0  # interactions that were looked up
+        self._known: list[tuple[int, float]] = []  # row and weight of those in C, oldest first
         self._view: tuple[int, PaperState | None, View] | None = None
 
     def history(self, interactions: Sequence[Interaction]) -> History:
         """The interactions with items that C has a row for, newest first."""
-        known = [
-            (self._rows[one.item], one.weight)
-            for one in reversed(interactions)
-            if one.item in self._rows
-        ]
-        rows = np.array([row for row, _ in known], dtype=np.int64)
-        return History(rows, np.array([weight for _, weight in known], dtype=np.float64))
+        with self._lock:
+            if self._read > len(interactions):  # some were forgotten: start anew
+                self._read, self._known = 0, []
+            for one in interactions[self._read :]:
+                row = self._rows.get(one.item)
+                if row is not None:
+                    self._known.append((row, one.weight))
+            self._read = len(interactions)
+            known = np.array(self._known[::-1], dtype=np.float64).reshape(-1, 2)  # (n, 2)
+        return History(known[:, 0].astype(np.int64), known[:, 1])
 
     def personal(
         self, interactions: Sequence[Interaction], trained: PaperState | None
@@ -110,17 +117,33 @@ class LocalModel:
 
     def _view_of(self, interactions: Sequence[Interaction], trained: PaperState | None) -> View:
         """Worked out once for as long as the history and the trained state stay as they are."""
-        known = self._view
-        if known is None or known[0] != len(interactions) or known[1] is not trained:
-            view: View
-            if isinstance(self.scoring, PaperScoring):
-                start = first_state(self.scoring.seed, self.common.dim)
-                view = PaperView(self.common, start if trained is None else trained)
-            else:
-                history = self.history(interactions)
-                view = SolveView(self.common, self.gram, history, self.scoring)
-            self._view = known = (len(interactions), trained, view)
-        return known[2]
+        with self._lock:
+            history = self.history(interactions)
+            count, known = len(history.rows), self._view
+            if known is None or known[0] != count or known[1] is not trained:
+                known = (count, trained, self._new_view(history, trained))
+                self._view = known
+            return known[2]
+
+    def _new_view(self, history: History, trained: PaperState | None) -> View:
+        if isinstance(self.scoring, PaperScoring):
+            start = first_state(self.scoring.seed, self.common.dim)
+            return PaperView(self.common, start if trained is None else trained)
+        before = None
+        if self._view is not None and self._view[0] == len(history.rows) - 1:
+            last = self._view[2]
+            before = last.taste if isinstance(last, SolveView) else None
+        return SolveView(self.common, self.gram, history, self.scoring, before)
+
+    def similar(self, item: str, n: int) -> list[tuple[str, float]]:
+        """The n items most like this one in the shared view; none for an unknown item."""
+        row = self._rows.get(item)
+        if row is None:
+            return []
+        rows, cosines = similar(self.common, row, n, self._shown)
+        return [
+            (self._names[other], float(cosine)) for other, cosine in zip(rows, cosines, strict=True)
+        ]
 
     def _recommendation(
         self, view: View, ranked: Ranked, place: int, reasons: bool

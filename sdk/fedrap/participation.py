@@ -84,9 +84,12 @@ def _solve(method: SolveMethod, local: LocalData, trainer: Trainer) -> Computed:
 def _paper(
     method: PaperMethod, step: int, local: LocalData, trainer: Trainer, uniform: Uniform
 ) -> Computed:
-    state = fresh_state(method) if local.trained is None else local.trained
-    seen = np.unique(local.history.rows)
-    unseen = np.setdiff1d(np.arange(local.common.size), seen)
+    known = local.trained
+    fits = known is not None and known.user.shape == (method.dim,)
+    state = known if known is not None and fits else fresh_state(method)
+    untouched = np.ones(local.common.size, dtype=np.bool_)  # a mask: np.unique loads 10 MB
+    untouched[local.history.rows] = False
+    seen, unseen = np.flatnonzero(~untouched), np.flatnonzero(untouched)
     problem = pose_paper(local.common.take, state, seen, unseen, method, step, uniform)
     (result,) = trainer.train([problem])
     loss = float(result.losses[-1]) if len(result.losses) else 0.0

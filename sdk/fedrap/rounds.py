@@ -158,6 +158,11 @@ async def sync(state: DeviceState, transport: Transport) -> None:
     release = await transport.release(state.release_version())
     if release is None:
         return
+    credentials, held = state.credentials(), state.release_version()
+    if credentials is not None and release.task != credentials.task:
+        raise BrokenModel("a release of another task")
+    if held is not None and release.version < held:
+        raise BrokenModel(f"release {release.version} is older than {held}, which is in use")
     catalogue = state.catalogue()
     if catalogue.version < release.catalogue:
         catalogue = catalogue.extended(await transport.catalogue(len(catalogue.items)))

@@ -201,6 +201,9 @@ class DeviceStore:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    size = path.stat().st_size if path.exists() else 0
+    if 0 < size < 512:  # SQLite would take such a stump for a new, empty file
+        raise StoreDamaged(f"store.sqlite was cut to {size} bytes; {_HINT}")
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode=WAL")

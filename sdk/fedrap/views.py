@@ -15,7 +15,7 @@ from fedrap_core.model import CommonItems, Floats, History, Rows
 from fedrap_core.paper.problem import PaperState, score_items
 from fedrap_core.plan import Scoring
 from fedrap_core.ranking import Ranked, Reasons, explain, rank, top_k
-from fedrap_core.solve import derive_taste
+from fedrap_core.solve import Taste, derive_taste, follow_taste
 
 
 class View(Protocol):
@@ -35,20 +35,29 @@ class SolveView:
     """`solve`: everything follows from the history."""
 
     def __init__(
-        self, common: CommonItems, gram: Floats, history: History, scoring: Scoring
+        self,
+        common: CommonItems,
+        gram: Floats,
+        history: History,
+        scoring: Scoring,
+        before: Taste | None = None,
     ) -> None:
+        """`before` is the taste of the same history without its newest interaction."""
         self._common = common
         self._scoring = scoring
-        self._taste = derive_taste(common, gram, history, scoring)
+        if before is None:
+            self.taste = derive_taste(common, gram, history, scoring)
+        else:
+            self.taste = follow_taste(before, common, gram, history, scoring)
 
     def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
-        return rank(self._common, self._taste, self._scoring, n, allowed)
+        return rank(self._common, self.taste, self._scoring, n, allowed)
 
     def reasons(self, row: int) -> Reasons | None:
-        return explain(self._common, self._taste, self._scoring, row)
+        return explain(self._common, self.taste, self._scoring, row)
 
     def personal(self) -> tuple[Rows, npt.NDArray[np.float64]]:
-        return self._taste.personal.rows, self._taste.personal.offsets
+        return self.taste.personal.rows, self.taste.personal.offsets
 
 
 class PaperView:

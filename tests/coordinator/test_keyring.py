@@ -95,3 +95,11 @@ def test_the_public_half_is_a_point_and_its_name_follows_from_it() -> None:
     assert keyring.seal_point[0] == 4
     assert keyring.seal_id == seal_id(keyring.seal.public_key())
     assert len(keyring.seal_id) == 8
+
+
+def test_a_missing_noise_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
+    open_keyring(tmp_path)
+    (tmp_path / "noise.key").unlink()
+    with pytest.raises(ConfigError, match=r"noise.key is missing"):
+        open_keyring(tmp_path)
+    assert not (tmp_path / "noise.key").exists()

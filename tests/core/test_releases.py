@@ -35,7 +35,7 @@ def test_a_release_comes_back_bit_for_bit(seed: int, size: int, dim: int) -> Non
     sent = encode(pack_release(TASK, 4, common, 1, Scoring(tau=2.5)))
     release = decode(Release, sent, MAX_RELEASE_BYTES)
     back = unpack_release(release)
-    assert (back.version, release.step, release.scoring.tau) == (9, 4, 2.5)
+    assert (back.version, release.step, release.scoring) == (9, 4, Scoring(tau=2.5))
     assert np.array_equal(back.items.values, common.items.values)
     assert np.array_equal(back.items.scales, common.items.scales)
     assert model_hash(back.items) == release.model

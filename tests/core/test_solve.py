@@ -14,6 +14,7 @@ from fedrap_core.solve import (
     Taste,
     borrowed,
     derive_taste,
+    follow_taste,
     likeness,
     merge_repeats,
     personal_offsets,
@@ -84,7 +85,7 @@ def test_the_shared_reasons_add_up_to_the_shared_score(seed: int, length: int) -
     common = random_items(rng)
     taste = _taste(common, random_history(rng, common.size, length), Scoring())
     everything = common.take(np.arange(common.size))
-    parts = shared_parts(taste, everything)
+    parts = shared_parts(taste, common.take(taste.items), everything)
     assert parts.shape == (common.size, len(taste.items))
     assert np.allclose(parts.sum(axis=1), everything @ taste.user, rtol=1e-9, atol=1e-12)
 
@@ -207,3 +208,26 @@ def test_the_largest_c_that_is_allowed_gives_finite_scores() -> None:
 def test_a_system_without_a_finite_solution_is_a_broken_model(base: float) -> None:
     with pytest.raises(BrokenModel):
         solve_user(np.zeros((1, 2)), np.ones(1), np.full((2, 2), base))
+
+
+@quick
+@given(seeds, lengths)
+def test_following_one_more_interaction_equals_solving_anew(seed: int, length: int) -> None:
+    rng = np.random.default_rng(seed)
+    common, scoring = random_items(rng), Scoring(recent=3)
+    whole = random_history(rng, common.size, length + 4)
+    gram = common.gram()
+    taste = derive_taste(common, gram, _newest(whole, length), scoring)
+    for more in range(1, 5):
+        history = _newest(whole, length + more)
+        taste = follow_taste(taste, common, gram, history, scoring)
+        anew = derive_taste(common, gram, history, scoring)
+        assert np.allclose(taste.user, anew.user, rtol=1e-9, atol=1e-12)
+        assert np.array_equal(taste.personal.rows, anew.personal.rows)
+        assert np.allclose(taste.personal.offsets, anew.personal.offsets, rtol=1e-8, atol=1e-11)
+
+
+def _newest(history: History, count: int) -> History:
+    """The oldest `count` interactions of a history that is newest first."""
+    start = len(history.rows) - count
+    return History(history.rows[start:], history.weights[start:])

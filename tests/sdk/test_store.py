@@ -106,7 +106,7 @@ def test_a_key_of_another_length_is_refused(tmp_path: Path, size: int) -> None:
     opened(tmp_path).close()
 
 
-@pytest.mark.parametrize("left", [99, 100, 600, 4096, 8192, 20_000, -4096, -1])
+@pytest.mark.parametrize("left", [1, 511, 99, 100, 600, 4096, 8192, 20_000, -4096, -1])
 def test_a_truncated_file_is_damaged_and_a_way_out_is_named(tmp_path: Path, left: int) -> None:
     path = filled(tmp_path)
     os.truncate(path, left if left > 0 else path.stat().st_size + left)

@@ -28,9 +28,10 @@ def private_stream(key: bytes, info: bytes) -> Uniform:
     A device that lost power in the middle of a round draws the same negatives again.
     """
     derived = HKDF(
-        algorithm=SHA256(), length=48, salt=None, info=b"fedrap/1 sampling " + info
+        algorithm=SHA256(), length=44, salt=None, info=b"fedrap/1 sampling " + info
     ).derive(key)
-    cipher = Cipher(algorithms.ChaCha20(derived[:32], derived[32:]), mode=None).encryptor()
+    nonce = bytes(4) + derived[32:]  # the block counter starts at 0, or it could overflow
+    cipher = Cipher(algorithms.ChaCha20(derived[:32], nonce), mode=None).encryptor()
 
     def uniform(count: int) -> npt.NDArray[np.float64]:
         words = np.frombuffer(cipher.update(bytes(8 * count)), dtype="<u8")

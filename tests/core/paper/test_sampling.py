@@ -45,7 +45,7 @@ def test_a_stream_is_fixed_by_its_key_and_its_purpose() -> None:
     first = private_stream(KEY, b"round 1")(4)
     # These very numbers on every platform, or a device would not redraw what it drew.
     assert first.tolist() == pytest.approx(
-        [0.46815349, 0.90611875, 0.37885934, 0.38967095], abs=1e-8
+        [0.87346337, 0.88173050, 0.53971792, 0.21402204], abs=1e-8
     )
     assert private_stream(KEY, b"round 1")(4).tolist() == first.tolist()
     assert private_stream(KEY, b"round 2")(4).tolist() != first.tolist()
