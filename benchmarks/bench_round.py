@@ -17,9 +17,10 @@ import numpy as np
 from fedrap_core.aggregate import Accumulator
 from fedrap_core.learn import compute_share, pose_share
 from fedrap_core.model import CommonItems, History
-from fedrap_core.plan import Plan, SolveMethod
+from fedrap_core.plan import Plan, Scoring, SolveMethod
 from fedrap_core.privacy import clip_to_norm
 from fedrap_core.quantize import quantize_rows
+from fedrap_core.solve import derive_taste, follow_taste
 from fedrap_core.wire.codec import decode, encode, encode_value
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Offer, Update
@@ -41,6 +42,18 @@ def _microseconds(action: Callable[[], object]) -> float:
         action()
         times.append(time.perf_counter() - start)
     return 1e6 * float(np.median(times))
+
+
+def _taps(rng: np.random.Generator, count: int) -> dict[str, float]:
+    """u and D after one more interaction with a history of `count`: followed, and from scratch."""
+    common = CommonItems(1, quantize_rows(rng.normal(0, 0.3, (5000, 64))))
+    gram, scoring = common.gram(), Scoring()
+    whole = History(rng.choice(5000, count, replace=False), np.ones(count))
+    older = History(whole.rows[1:], whole.weights[1:])
+    before = derive_taste(common, gram, older, scoring)
+    follow = _microseconds(lambda: follow_taste(before, common, gram, whole, scoring))
+    anew = _microseconds(lambda: derive_taste(common, gram, whole, scoring))
+    return {"follow_us": follow, "anew_us": anew, "follow_over_anew": follow / anew}
 
 
 def measure() -> dict[str, object]:
@@ -81,12 +94,14 @@ def measure() -> dict[str, object]:
         "add": _microseconds(lambda: accumulator.add(clipped)),
     }
     dense = 4 * ITEMS * DIM
+    taps = {str(count): _taps(rng, count) for count in (100, 1000, 3000)}
     return {
         "settings": {"items": ITEMS, "dim": DIM, "own": OWN, "seed": SEED, "repeats": REPEATS},
         "device_us": device,
         "coordinator_us": coordinator,
         "device_us_total": sum(device.values()),
         "coordinator_us_total": sum(coordinator.values()),
+        "one_more_tap": taps,
         "update_bytes": len(body),
         "dense_bytes": dense,
         "update_over_dense": len(body) / dense,

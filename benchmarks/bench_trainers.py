@@ -10,6 +10,7 @@ given: on a busy machine they are what holds.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
@@ -142,10 +143,12 @@ def measure_memory(name: str) -> dict[str, Any]:
     solved = resident_mb()
     trainer.train(rounds(1))
     trained = resident_mb()
+    importlib.import_module("fedrap.http_transport")
     return {
         "numpy_mb": round(bare, 1),
         "above_numpy_after_solve_mb": round(solved - bare, 1),
         "above_numpy_after_solve_and_paper_mb": round(trained - bare, 1),
+        "above_numpy_with_http_client_too_mb": round(resident_mb() - bare, 1),
     }
 
 
