@@ -45,8 +45,18 @@ _MESSAGES: list[Message] = [
         task=_ID, version=1, step=0, size=0, dim=3, catalogue=0, scoring=PaperScoring(seed=7),
         model=_DIGEST, scales=b"", values=b"",
     ),
-    messages.Catalogue(version=4, start=2, items=["film:3", "ünïcode"], retired=[0, 70_000]),
-    messages.Catalogue(version=0, start=0, items=[], retired=[]),
+    messages.Delta(
+        task=_ID, since=3, version=4, step=9, size=2, dim=3, catalogue=5, scoring=Scoring(),
+        model=_DIGEST, rows=struct.pack("<I", 1), scales=struct.pack("<f", 0.25),
+        values=b"\xfd\xfe\xff",
+    ),
+    messages.Catalogue(
+        version=4, start=2, count=2, items="film:3\nünïcode\n".encode(),
+        retired=struct.pack("<II", 0, 70_000),
+    ),
+    messages.Catalogue(version=0, start=0, count=0, items=b"", retired=b""),
+    messages.Forget(),
+    messages.Forgotten(),
 ]  # fmt: skip
 
 

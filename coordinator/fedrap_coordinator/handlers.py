@@ -13,7 +13,7 @@ from fedrap_coordinator.releases import Served
 from fedrap_coordinator.service import Coordinator
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Enrol, Message, OfferRequest
+from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, OfferRequest
 from fedrap_core.wire.signing import (
     DEVICE_HEADER,
     MAX_NONCE,
@@ -35,6 +35,7 @@ def routes() -> list[web.RouteDef]:
         web.post("/v1/enrol", post_enrol, name="enrol"),
         web.post("/v1/offers", post_offer, name="offers"),
         web.post("/v1/rounds/{round}/updates", post_update, name="updates"),
+        web.post("/v1/forget", post_forget, name="forget"),
         web.get("/v1/releases/latest", get_latest_release, name="latest-release"),
         web.get("/v1/releases/{version}", get_release, name="release"),
         web.get("/v1/catalogue", get_catalogue, name="catalogue"),
@@ -66,9 +67,22 @@ async def post_update(request: web.Request) -> web.Response:
     return _answer(await request.app[COORDINATOR].accept(device, round_id, body))
 
 
+async def post_forget(request: web.Request) -> web.Response:
+    """A device that is no more."""
+    device, body = await _signed(request)
+    decode(Forget, body, _SMALL)
+    await request.app[REGISTRY].forget(device)
+    return _answer(Forgotten())
+
+
 async def get_latest_release(request: web.Request) -> web.Response:
-    """The newest C, or 304 when the device has it."""
-    return _release(request, await request.app[COORDINATOR].release(None), "no-cache")
+    """The newest C for a device that holds version `have`, or 304 when that is it."""
+    coordinator = request.app[COORDINATOR]
+    have = request.query.get("have")
+    served = await (
+        coordinator.release(None) if have is None else coordinator.release_since(_whole(have))
+    )
+    return _release(request, served, "no-cache")
 
 
 async def get_release(request: web.Request) -> web.Response:

@@ -57,6 +57,10 @@ class Registry:
         if not await self._store.use_nonce(device, nonce):
             raise Refusal(problems.REPLAYED)
 
+    async def forget(self, device: bytes) -> None:
+        """Drop a device's key and record; what it sent into open or past rounds stays counted."""
+        await self._store.forget_device(device)
+
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8")).digest()

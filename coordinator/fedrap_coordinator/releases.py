@@ -14,11 +14,11 @@ from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.learn import Learner, RoundSum, learn_step
 from fedrap_core.model import CommonItems
 from fedrap_core.paper.averaging import average_step
-from fedrap_core.plan import AnyScoring, PaperMethod
+from fedrap_core.plan import PaperMethod
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
-from fedrap_core.wire.releases import MAX_RELEASE_BYTES, pack_release, unpack_release
+from fedrap_core.wire.releases import MAX_RELEASE_BYTES, pack_delta, pack_release, unpack_release
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,21 +36,31 @@ class Model:
 
     stored: StoredRelease
     common: CommonItems
-    digest: bytes
-    scoring: AnyScoring
+    message: Release
     served: Served
 
 
 def serve_release(stored: StoredRelease) -> Served:
     """A stored release, ready to serve."""
-    return Served(stored.version, stored.body, gzip.compress(stored.body, 6, mtime=0))
+    return _served(stored.version, stored.body)
+
+
+def serve_since(old: StoredRelease, model: Model) -> Served:
+    """What brings a device that holds `old` to `model`: a delta, or the whole."""
+    message = decode(Release, old.body, MAX_RELEASE_BYTES)
+    delta = pack_delta(unpack_release(message), model.common, model.message)
+    return model.served if delta is None else _served(model.stored.version, encode(delta))
+
+
+def _served(version: int, body: bytes) -> Served:
+    return Served(version, body, gzip.compress(body, 6, mtime=0))
 
 
 def load_model(stored: StoredRelease) -> Model:
     """A stored release, decoded and its hash checked."""
     message = decode(Release, stored.body, MAX_RELEASE_BYTES)
     common = unpack_release(message)
-    return Model(stored, common, message.model, message.scoring, serve_release(stored))
+    return Model(stored, common, message, serve_release(stored))
 
 
 def first_model(task: bytes, view: Extent, settings: Settings) -> Model:
@@ -119,7 +129,7 @@ def _build(
     message = pack_release(task, made.step, common, catalogue, settings.released_scoring())
     raw = None if gram is None else gram.astype("<f8").tobytes()
     stored = StoredRelease(made.version, made.step, made.devices, encode(message), raw)
-    return Model(stored, common, message.model, message.scoring, serve_release(stored))
+    return Model(stored, common, message, serve_release(stored))
 
 
 def _gram_from_bytes(raw: bytes | None, dim: int) -> npt.NDArray[np.float64] | None:

@@ -12,6 +12,8 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from fedrap_coordinator.admission import check_envelope, open_share, read_update
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.keyring import Keyring
@@ -23,12 +25,14 @@ from fedrap_coordinator.releases import (
     load_model,
     next_model,
     serve_release,
+    serve_since,
 )
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Added, Extent, Store
 from fedrap_core.aggregate import Accumulator
 from fedrap_core.errors import BrokenModel, FedRapError
+from fedrap_core.items import is_item_id, join_ids
 from fedrap_core.plan import Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_value, encode_value
@@ -40,6 +44,7 @@ from fedrap_core.wire.messages import (
 )
 
 log = logging.getLogger(__name__)
+KEPT_DELTAS = 16  # in memory, for devices that come back at about the same time
 
 
 class Coordinator:
@@ -57,6 +62,7 @@ class Coordinator:
         self._task = b""
         self._model: Model | None = None
         self._round: Round | None = None
+        self._deltas: dict[tuple[int, int], Served] = {}
 
     @property
     def task(self) -> bytes:
@@ -83,7 +89,7 @@ class Coordinator:
     def _check_settings(self, model: Model) -> None:
         """A task keeps its method and its k; everything else an operator may change."""
         method, known = self._settings.method, model.common.dim
-        same = type(model.scoring) is type(self._settings.released_scoring())
+        same = type(model.message.scoring) is type(self._settings.released_scoring())
         if method.dim != known or not same:
             raise ConfigError(
                 f"this database holds a task of another method or another dim ({known}); "
@@ -149,15 +155,42 @@ class Coordinator:
             raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
         return await asyncio.to_thread(serve_release, stored)
 
+    async def release_since(self, have: int) -> Served:
+        """The latest release for a device that holds version `have`: a delta where that pays."""
+        model = self._model
+        if model is None or have >= model.stored.version:
+            return await self.release(None)
+        known = self._deltas.get((have, model.stored.version))
+        if known is None:
+            old = await self.store.release(have)
+            if old is None:  # too old to be kept, or never was
+                return model.served
+            known = await asyncio.to_thread(serve_since, old, model)
+            if len(self._deltas) >= KEPT_DELTAS:
+                self._deltas.clear()
+            self._deltas[have, model.stored.version] = known
+        return known
+
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""
         view = await self.store.catalogue(start)
         return Catalogue(
-            version=view.version, start=start, items=list(view.items), retired=list(view.retired)
+            version=view.version,
+            start=start,
+            count=len(view.items),
+            items=join_ids(list(view.items)),
+            retired=np.array(view.retired, dtype="<u4").tobytes(),
         )
 
     async def add_items(self, items: Sequence[str]) -> int:
-        """New items get rows at once, and numbers in C with the next release."""
+        """New items get rows at once, and numbers in C with the next release.
+
+        Raises:
+            ConfigError: an id is empty, longer than 200 characters or has a line break.
+        """
+        for place, item in enumerate(items, 1):
+            if not is_item_id(item):
+                raise ConfigError(f"item {place}: an id has 1 to 200 characters and no line break")
         count = await self.store.add_items(items)
         await self.advance()
         return count
@@ -236,7 +269,7 @@ class Coordinator:
             step=round_.step,
             plan=encode_value(self._plan),
             release=round_.release,
-            model=model.digest,
+            model=model.message.model,
             seal_key=self.keyring.seal_point,
             seal_id=self.keyring.seal_id,
             closes_in=max(0.0, self._settings.round.max_seconds - age),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TypeVar
 
@@ -13,12 +14,15 @@ from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.identity import Signer
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
-from fedrap_core.wire.codec import MAX_BYTES, decode, encode
+from fedrap_core.wire.codec import MAX_BYTES, decode_one_of, encode
 from fedrap_core.wire.messages import (
     Accepted,
     Catalogue,
+    Delta,
     Enrol,
     Enrolled,
+    Forget,
+    Forgotten,
     Message,
     Offer,
     OfferRequest,
@@ -53,15 +57,20 @@ class HttpTransport:
         body = encode(Enrol(token=token, public_key=public_key))
         return await self._message(Enrolled, "POST", "/v1/enrol", body)
 
-    async def release(self, have: int | None) -> Release | None:
-        headers = {} if have is None else {"If-None-Match": f'"c{have}"'}
-        raw = await self._call("GET", "/v1/releases/latest", b"", headers, MAX_RELEASE_BYTES)
-        return None if raw is None else self._decode(Release, raw, MAX_RELEASE_BYTES)
+    async def release(self, have: int | None) -> Release | Delta | None:
+        path, headers = "/v1/releases/latest", {}
+        if have is not None:
+            path, headers = f"{path}?have={have}", {"If-None-Match": f'"c{have}"'}
+        raw = await self._call("GET", path, b"", headers, MAX_RELEASE_BYTES)
+        if raw is None:
+            return None
+        kinds: tuple[type[Release] | type[Delta], ...] = (Release, Delta)
+        return self._decode(kinds, raw, MAX_RELEASE_BYTES)
 
     async def catalogue(self, start: int) -> Catalogue:
         path = f"/v1/catalogue?start={start}"
         raw = await self._call("GET", path, b"", {}, MAX_RELEASE_BYTES)
-        return self._decode(Catalogue, raw, MAX_RELEASE_BYTES)
+        return self._decode((Catalogue,), raw, MAX_RELEASE_BYTES)
 
     async def offer(self, signer: Signer, release: int) -> Offer:
         body = encode(OfferRequest(release=release))
@@ -70,6 +79,9 @@ class HttpTransport:
     async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
         path = f"/v1/rounds/{round_id.hex()}/updates"
         return await self._message(Accepted, "POST", path, body, signer)
+
+    async def forget(self, signer: Signer) -> None:
+        await self._message(Forgotten, "POST", "/v1/forget", encode(Forget()), signer)
 
     async def close(self) -> None:
         if self._own is not None:
@@ -82,7 +94,7 @@ class HttpTransport:
         for last in (False, True):
             headers = {} if signer is None else signer.headers(method, path, body)
             try:
-                return self._decode(kind, await self._call(method, path, body, headers))
+                return self._decode((kind,), await self._call(method, path, body, headers))
             except UpdateRefused as refused:
                 # A proxy may have sent the request twice; a fresh nonce settles it.
                 if last or refused.problem is not problems.REPLAYED:
@@ -118,9 +130,9 @@ class HttpTransport:
             self._own = aiohttp.ClientSession()
         return self._own
 
-    def _decode(self, kind: type[M], raw: bytes | None, limit: int = MAX_BYTES) -> M:
+    def _decode(self, kinds: Sequence[type[M]], raw: bytes | None, limit: int = MAX_BYTES) -> M:
         try:
-            return decode(kind, raw or b"", limit)
+            return decode_one_of(kinds, raw or b"", limit)
         except FedRapError as error:
             raise CoordinatorUnreachable(f"not an answer of this protocol: {error}") from error
 

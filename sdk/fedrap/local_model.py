@@ -9,58 +9,37 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Sequence
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedrap.held import Held, ItemList
 from fedrap.results import Reason, Recommendation
 from fedrap.store import Interaction
 from fedrap.views import PaperView, SolveView, View
-from fedrap_core.errors import BrokenModel
+from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, first_state
 from fedrap_core.plan import AnyScoring, PaperScoring
 from fedrap_core.ranking import Ranked, similar
-from fedrap_core.wire.messages import Catalogue, Release
-from fedrap_core.wire.releases import unpack_release
-
-
-class ItemList(msgspec.Struct, frozen=True):
-    """The catalogue as this device knows it: the item of each row, and rows not to be shown."""
-
-    version: int = 0
-    items: list[str] = []
-    retired: list[int] = []
-
-    def extended(self, news: Catalogue) -> ItemList:
-        """This list with the coordinator's newer rows; rows that are known stay as they are.
-
-        Raises:
-            BrokenModel: rows are missing in between; keep the old list.
-        """
-        if news.start > len(self.items):
-            raise BrokenModel("a catalogue that leaves out rows")
-        items = self.items + news.items[len(self.items) - news.start :]
-        return ItemList(news.version, items, news.retired)
 
 
 class LocalModel:
-    """One release with one catalogue; a sync makes a new one.
+    """One release with one catalogue; a sync makes a new one."""
 
-    Raises:
-        BrokenModel: the release is damaged or hostile; keep the old one.
-    """
-
-    def __init__(self, release: Release, catalogue: ItemList) -> None:
-        self.common: CommonItems = unpack_release(release)
-        self.digest: bytes = release.model
-        self.scoring: AnyScoring = release.scoring
-        self.gram: npt.NDArray[np.float64] = self.common.gram()
-        self._names = catalogue.items[: self.common.size]
-        self._rows = {name: row for row, name in enumerate(self._names)}
-        self._shown = np.zeros(self.common.size, dtype=np.bool_)
-        self._shown[: len(self._names)] = True
-        self._shown[[row for row in catalogue.retired if row < self.common.size]] = False
+    def __init__(
+        self, held: Held, common: CommonItems, catalogue: ItemList, ids: ItemIds | None = None
+    ) -> None:
+        """`ids` are those of the catalogue, where they were read before."""
+        self.common = common
+        self.digest: bytes = held.model
+        self.scoring: AnyScoring = held.scoring
+        self._taught = held.step > 0
+        self.gram: npt.NDArray[np.float64] = common.gram()
+        self.ids = ItemIds(catalogue.items) if ids is None else ids
+        self._shown = np.zeros(common.size, dtype=np.bool_)
+        self._shown[: len(self.ids)] = True
+        retired = np.frombuffer(catalogue.retired, dtype="<u4")
+        self._shown[retired[retired < common.size]] = False
         self._lock = threading.RLock()  # an app recommends while a round is being prepared
         self._read = 0  # interactions that were looked up
         self._known: list[tuple[int, float]] = []  # row and weight of those in C, oldest first
@@ -72,7 +51,7 @@ class LocalModel:
             if self._read > len(interactions):  # some were forgotten: start anew
                 self._read, self._known = 0, []
             for one in interactions[self._read :]:
-                row = self._rows.get(one.item)
+                row = self._row(one.item)
                 if row is not None:
                     self._known.append((row, one.weight))
             self._read = len(interactions)
@@ -85,9 +64,9 @@ class LocalModel:
         """D as it is kept and shown: <u, D_j> of each item that owns a row."""
         rows, offsets = self._view_of(interactions, trained).personal()
         return {
-            self._names[row]: float(offset)
+            self.ids.name(int(row)): float(offset)
             for row, offset in zip(rows, offsets, strict=True)
-            if row < len(self._names)
+            if row < len(self.ids)
         }
 
     def recommend(
@@ -100,16 +79,22 @@ class LocalModel:
         filter_seen: bool,
         reasons: bool,
     ) -> list[Recommendation]:
-        """The n best items; without any history, the first of the catalogue."""
-        view = self._view_of(interactions, trained)
+        """The n best items.
+
+        While C has learnt nothing, or without any history, the first of the catalogue: operators
+        list their items with the most popular first.
+        """
         allowed = self._shown.copy()
         if candidates is not None:
-            wanted = [self._rows[name] for name in candidates if name in self._rows]
-            allowed &= np.isin(np.arange(len(allowed)), wanted)
+            wanted = np.zeros_like(allowed)
+            wanted[[row for name in candidates if (row := self._row(name)) is not None]] = True
+            allowed &= wanted
         if filter_seen:
-            allowed[[self._rows[one.item] for one in interactions if one.item in self._rows]] = (
-                False
-            )
+            allowed[self.history(interactions).rows] = False
+        if not self._taught:
+            first = np.flatnonzero(allowed)[:n].tolist()
+            return [Recommendation(self.ids.name(row), 0.0, 0.0, 0.0) for row in first]
+        view = self._view_of(interactions, trained)
         ranked = view.rank(n, allowed)
         return [
             self._recommendation(view, ranked, place, reasons) for place in range(len(ranked.rows))
@@ -137,13 +122,19 @@ class LocalModel:
 
     def similar(self, item: str, n: int) -> list[tuple[str, float]]:
         """The n items most like this one in the shared view; none for an unknown item."""
-        row = self._rows.get(item)
-        if row is None:
+        row = self._row(item)
+        if row is None or not self._taught:
             return []
         rows, cosines = similar(self.common, row, n, self._shown)
         return [
-            (self._names[other], float(cosine)) for other, cosine in zip(rows, cosines, strict=True)
+            (self.ids.name(int(other)), float(cosine))
+            for other, cosine in zip(rows, cosines, strict=True)
         ]
+
+    def _row(self, item: str) -> int | None:
+        """The row of an item that C has numbers for."""
+        row = self.ids.row(item)
+        return row if row is not None and row < self.common.size else None
 
     def _recommendation(
         self, view: View, ranked: Ranked, place: int, reasons: bool
@@ -156,8 +147,10 @@ class LocalModel:
             order = np.argsort(-np.abs(parts.shared + parts.personal), kind="stable")
             why = tuple(
                 Reason(
-                    self._names[parts.items[i]], float(parts.shared[i]), float(parts.personal[i])
+                    self.ids.name(int(parts.items[i])),
+                    float(parts.shared[i]),
+                    float(parts.personal[i]),
                 )
                 for i in order
             )
-        return Recommendation(self._names[row], shared + personal, shared, personal, why)
+        return Recommendation(self.ids.name(row), shared + personal, shared, personal, why)

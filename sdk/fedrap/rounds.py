@@ -26,7 +26,7 @@ from fedrap_core.plan import PaperMethod, PaperScoring, Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
-from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.messages import Delta, Offer, Release
 
 
 class RoundRunner:
@@ -152,18 +152,31 @@ class RoundRunner:
 async def sync(state: DeviceState, transport: Transport) -> None:
     """Fetch what is new of C and, with it, of the catalogue: items get numbers with a release.
 
+    A delta that does not fit is made good by fetching the whole.
+
     Raises:
         BrokenModel: the new release is damaged or hostile; the old one stays in use.
     """
-    release = await transport.release(state.release_version())
-    if release is None:
+    message = await transport.release(state.release_version())
+    if message is None:
         return
+    try:
+        await _adopt(state, transport, message)
+    except BrokenModel:
+        if not isinstance(message, Delta):
+            raise
+        whole = await transport.release(None)
+        if whole is not None:
+            await _adopt(state, transport, whole)
+
+
+async def _adopt(state: DeviceState, transport: Transport, message: Release | Delta) -> None:
     credentials, held = state.credentials(), state.release_version()
-    if credentials is not None and release.task != credentials.task:
+    if credentials is not None and message.task != credentials.task:
         raise BrokenModel("a release of another task")
-    if held is not None and release.version < held:
-        raise BrokenModel(f"release {release.version} is older than {held}, which is in use")
+    if held is not None and message.version < held:
+        raise BrokenModel(f"release {message.version} is older than {held}, which is in use")
     catalogue = state.catalogue()
-    if catalogue.version < release.catalogue:
-        catalogue = catalogue.extended(await transport.catalogue(len(catalogue.items)))
-    await asyncio.to_thread(state.adopt, release, catalogue)
+    if catalogue.version < message.catalogue:
+        catalogue = catalogue.extended(await transport.catalogue(catalogue.count))
+    await asyncio.to_thread(state.adopt, message, catalogue)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from fedrap.identity import Signer
-from fedrap_core.wire.messages import Accepted, Catalogue, Enrolled, Offer, Release
+from fedrap_core.wire.messages import Accepted, Catalogue, Delta, Enrolled, Offer, Release
 
 
 class Transport(Protocol):
@@ -15,8 +15,8 @@ class Transport(Protocol):
         """Become a device of the task."""
         ...
 
-    async def release(self, have: int | None) -> Release | None:
-        """The latest release, or None when it is the one this device has."""
+    async def release(self, have: int | None) -> Release | Delta | None:
+        """The latest release, or what makes it out of version `have`; None when that is it."""
         ...
 
     async def catalogue(self, start: int) -> Catalogue:
@@ -29,6 +29,10 @@ class Transport(Protocol):
 
     async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
         """Hand in a sealed update; the same bytes may be sent again."""
+        ...
+
+    async def forget(self, signer: Signer) -> None:
+        """This device is no more; the coordinator drops its key."""
         ...
 
     async def close(self) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 import aiohttp
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from aiohttp import web
 
 from fedrap import FedRap, Recommendation, RoundReport
@@ -29,12 +28,17 @@ from fedrap_coordinator.rounds import RoundLimits
 from fedrap_coordinator.settings import Serve, Settings
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.learn import Learning
-from fedrap_core.metrics import hit, rank_of
 from fedrap_core.paper.variants import make_variant
 from fedrap_core.plan import Method, PaperMethod, Privacy, SolveMethod
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
+from fedrap_simulation.quality import (
+    device_hit_rate,
+    frozen_hit_rate,
+    planted_hit_rate,
+    popularity_hit_rate,
+)
 from fedrap_simulation.synthetic import Population, Shape, make_population
 
 
@@ -161,7 +165,7 @@ async def run_demo(plan: DemoPlan, folder: Path, progress: Progress) -> DemoResu
             for row in history:
                 device.record(population.items[row])
         await asyncio.gather(*(device.sync_async() for device in devices))
-        frozen = _hit_rate(devices, population)
+        frozen = frozen_hit_rate(await _released(app), population)
         reports: list[RoundReport] = []
         losses: list[float] = []
         for number in range(1, plan.rounds + 1):
@@ -172,8 +176,7 @@ async def run_demo(plan: DemoPlan, folder: Path, progress: Progress) -> DemoResu
                 RoundLine(number, len(joined), losses[-1], sum(one.sent_bytes for one in joined))
             )
         await asyncio.gather(*(device.sync_async() for device in devices))
-        served = await app[COORDINATOR].release(None)
-        common = unpack_release(decode(Release, served.body, MAX_RELEASE_BYTES))
+        common = unpack_release(await _released(app))
         spent = max(device.status().epsilon for device in devices)
         example, example_history = _example(devices, population)
         return DemoResult(
@@ -183,7 +186,7 @@ async def run_demo(plan: DemoPlan, folder: Path, progress: Progress) -> DemoResu
             items=plan.shape.items,
             dim=plan.dim,
             seed=plan.seed,
-            hr10=_hit_rate(devices, population),
+            hr10=device_hit_rate(devices, population),
             hr10_popularity=popularity_hit_rate(population),
             hr10_planted=planted_hit_rate(population),
             hr10_frozen=frozen,
@@ -235,35 +238,9 @@ async def _play_round(cohort: Sequence[FedRap]) -> list[RoundReport]:
     return list(await asyncio.gather(*(join(device) for device in cohort)))
 
 
-def _hit_rate(devices: Sequence[FedRap], population: Population) -> float:
-    """HR@10 of what the SDK recommends: full ranking without the items already seen."""
-    hits = [
-        population.items[target] in {one.item for one in device.recommend(10)}
-        for device, target in zip(devices, population.held_out, strict=True)
-    ]
-    return float(np.mean(hits))
-
-
-def popularity_hit_rate(population: Population) -> float:
-    """HR@10 of the most popular items the user has not seen."""
-    counts = population.popularity().astype(np.float64)
-    return _table_hit_rate(np.tile(counts, (len(population.histories), 1)), population)
-
-
-def planted_hit_rate(population: Population) -> float:
-    """HR@10 of the true chances: nobody can do better but by luck."""
-    return _table_hit_rate(population.planted, population)
-
-
-def _table_hit_rate(table: npt.NDArray[np.float64], population: Population) -> float:
-    hits = []
-    for scores, history, target in zip(
-        table, population.histories, population.held_out, strict=True
-    ):
-        shown = scores.copy()
-        shown[history] = -np.inf
-        hits.append(hit(rank_of(shown, int(target))))
-    return float(np.mean(hits))
+async def _released(app: web.Application) -> Release:
+    served = await app[COORDINATOR].release(None)
+    return decode(Release, served.body, MAX_RELEASE_BYTES)
 
 
 def _example(

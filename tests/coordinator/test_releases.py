@@ -107,7 +107,7 @@ def test_a_stored_release_loads_to_the_same_model() -> None:
     made = next_model(TASK, first_model(TASK, VIEW, SETTINGS), a_sum(5), VIEW, SETTINGS)
     loaded = load_model(made.stored)
     assert numbers(loaded) == numbers(made)
-    assert (loaded.digest, loaded.served) == (made.digest, loaded.served)
+    assert (loaded.message.model, loaded.served) == (made.message.model, loaded.served)
     assert loaded.common.version == 2
 
 
@@ -117,7 +117,7 @@ def test_what_is_served_compressed_is_what_is_served_plain() -> None:
     assert gzip.decompress(model.served.gzipped) == model.served.body == model.stored.body
     assert serve_release(model.stored).gzipped == model.served.gzipped  # no time of day inside
     message = decode(Release, model.served.body)
-    assert message.model == model.digest
+    assert message.model == model.message.model
     assert (unpack_release(message).size, message.catalogue) == (50, 7)
 
 

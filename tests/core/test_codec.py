@@ -13,9 +13,18 @@ from hypothesis import strategies as st
 
 from fedrap_core.errors import MalformedMessage, TooLarge, UnsupportedVersion
 from fedrap_core.plan import Plan, Scoring
-from fedrap_core.wire.codec import MAX_BYTES, VERSION, decode, decode_value, encode, encode_value
+from fedrap_core.wire.codec import (
+    MAX_BYTES,
+    VERSION,
+    decode,
+    decode_one_of,
+    decode_value,
+    encode,
+    encode_value,
+)
 from fedrap_core.wire.messages import (
-    Catalogue,
+    Accepted,
+    Enrol,
     Enrolled,
     Message,
     Offer,
@@ -223,12 +232,11 @@ def test_an_unknown_scalar_of_a_plan_is_refused_since_it_changes_the_computation
         decode_value(Plan, _packed(fields))
 
 
-def test_every_item_of_a_catalogue_is_checked() -> None:
-    fine = {"v": 1, "type": "catalogue", "version": 1, "start": 0, "items": ["a"], "retired": [0]}
-    assert decode(Catalogue, _packed(fine)).items == ["a"]
-    for name, value in (("items", ["a", ""]), ("items", [b"a"]), ("retired", [-1])):
-        with pytest.raises(MalformedMessage):
-            decode(Catalogue, _packed({**fine, name: value}))
+def test_an_answer_may_be_of_one_type_or_another_but_of_no_third() -> None:
+    request = encode(OfferRequest(release=3))
+    assert decode_one_of((Accepted, OfferRequest), request) == OfferRequest(release=3)
+    with pytest.raises(UnsupportedVersion, match="'accepted' or 'enrol'"):
+        decode_one_of((Accepted, Enrol), request)
 
 
 def test_an_update_of_another_id_length_is_malformed() -> None:

@@ -11,12 +11,13 @@ import pytest
 import pytest_asyncio
 
 from fedrap import FedRap, Floor
+from fedrap.http_transport import HttpTransport
 from fedrap_coordinator.handlers import COORDINATOR
 from fedrap_coordinator.rounds import Phase
 from fedrap_coordinator.store.memory import MemoryStore
-from fedrap_core.wire.codec import decode
-from fedrap_core.wire.messages import Catalogue, Release
-from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
+from fedrap_core.wire.codec import decode, decode_one_of, encode
+from fedrap_core.wire.messages import Catalogue, Delta, Forget, Release
+from fedrap_core.wire.releases import MAX_RELEASE_BYTES, model_hash, unpack_release
 from tests.harness import ITEMS, Served, serve, small_settings
 
 
@@ -176,7 +177,7 @@ async def test_new_items_get_new_rows_and_old_ones_keep_theirs(
     assert not np.any(common.items.values[-1])
     async with served.session.get(served.url + "/v1/catalogue?start=10") as answer:
         catalogue = decode(Catalogue, await answer.read())
-    assert catalogue.items == [*ITEMS[10:], "brand-new"]
+    assert catalogue.items.decode().split() == [*ITEMS[10:], "brand-new"]
 
 
 async def test_when_all_rounds_are_over_devices_are_told_so(tmp_path: Path) -> None:
@@ -227,3 +228,45 @@ def _last(served: Served) -> bytes:
     current = served.app[COORDINATOR].round
     assert current is not None
     return current.id
+
+
+@pytest.mark.spec("2.5", "7.13")
+async def test_a_device_is_brought_up_to_date_with_a_delta_and_ends_with_the_same_c(
+    served: Served, tmp_path: Path
+) -> None:
+    coordinator = served.app[COORDINATOR]
+    one, two = await _pair(served, tmp_path, "a")
+    await one.sync_async()
+    for device in (one, two):
+        assert (await device.run_round_async()).joined
+    async with served.session.get(served.url + "/v1/releases/latest?have=1") as answer:
+        raw = await answer.read()
+    # Nine of twelve rows were touched: too many for a delta, so the whole comes.
+    assert decode_one_of((Release, Delta), raw, MAX_RELEASE_BYTES).version == 2
+    three, four = [await served.device(tmp_path / f"{n}", ITEMS[:2]) for n in (3, 4)]
+    for device in (three, four):
+        assert (await device.run_round_async()).joined
+    transport = HttpTransport(served.url, served.session)
+    delta = await transport.release(2)
+    assert isinstance(delta, Delta)
+    assert len(delta.rows) // 4 == 2
+    await three.sync_async()
+    whole = decode(Release, (await coordinator.release(None)).body, MAX_RELEASE_BYTES)
+    held = three._state.model()
+    assert held is not None
+    assert (held.common.version, held.digest) == (3, whole.model)
+    assert model_hash(held.common.items) == whole.model
+
+
+async def test_a_device_that_holds_a_version_nobody_knows_gets_the_whole(served: Served) -> None:
+    async with served.session.get(served.url + "/v1/releases/latest?have=0") as answer:
+        assert decode(Release, await answer.read(), MAX_RELEASE_BYTES).version == 1
+
+
+@pytest.mark.spec("2.6")
+async def test_a_device_that_asks_to_be_forgotten_is_unknown_afterwards(served: Served) -> None:
+    player = await served.player()
+    answer = await player.send("POST", "/v1/forget", encode(Forget()))
+    assert answer.status == 200
+    assert (await player.ask()).problem == "not-enrolled"
+    assert await served.app[COORDINATOR].store.device(player.id) is None

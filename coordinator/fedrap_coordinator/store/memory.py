@@ -73,6 +73,10 @@ class MemoryStore:
         self._nonces[device] = nonce
         return True
 
+    async def forget_device(self, device: bytes) -> None:
+        self._devices.pop(device, None)
+        self._nonces.pop(device, None)
+
     async def open_round(self, round_: Round, plan: bytes) -> None:
         self._rounds[round_.id] = (round_, plan)
         self._assigned[round_.id] = {}
@@ -145,7 +149,7 @@ class MemoryStore:
         if round_id is not None:
             await self.set_phase(round_id, Phase.RELEASED)
             for device, before in self._assigned[round_id].items():
-                if device not in self._updates[round_id]:
+                if device not in self._updates[round_id] and device in self._devices:
                     self._devices[device] = replace(self._devices[device], last_step=before)
 
     async def release(self, version: int | None) -> StoredRelease | None:

@@ -105,6 +105,10 @@ class Store(Protocol):
         """Remember a nonce; False when it is not larger than all before."""
         ...
 
+    async def forget_device(self, device: bytes) -> None:
+        """Drop a device's key, nonce and record. Its random id stays in rounds it took part in."""
+        ...
+
     async def open_round(self, round_: Round, plan: bytes) -> None:
         """Keep a new round."""
         ...

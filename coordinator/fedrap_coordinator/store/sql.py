@@ -74,6 +74,9 @@ class SqlStore:
     async def use_nonce(self, device: bytes, nonce: int) -> bool:
         return await self._run(sql_devices.use_nonce, device, nonce)
 
+    async def forget_device(self, device: bytes) -> None:
+        await self._run(sql_devices.forget, device)
+
     async def open_round(self, round_: Round, plan: bytes) -> None:
         await self._run(sql_rounds.open_round, round_, plan)
 

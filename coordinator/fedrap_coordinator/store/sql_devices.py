@@ -52,6 +52,11 @@ def use_nonce(db: sa.Connection, device: bytes, nonce: int) -> bool:
     return raised.rowcount == 1
 
 
+def forget(db: sa.Connection, device: bytes) -> None:
+    """Drop a device's key, nonce and record."""
+    db.execute(t.device.delete().where(t.device.c.id == device))
+
+
 def assign(
     db: sa.Connection, round_id: bytes, device: bytes, step: int, separation: int, cap: int
 ) -> bool | None:

@@ -6,6 +6,7 @@ one of three errors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgpack
@@ -35,14 +36,20 @@ def decode(kind: type[M], raw: bytes, max_bytes: int = MAX_BYTES) -> M:
         UnsupportedVersion: another major version or another type.
         MalformedMessage: anything else that is not such a message.
     """
+    return decode_one_of((kind,), raw, max_bytes)
+
+
+def decode_one_of(kinds: Sequence[type[M]], raw: bytes, max_bytes: int = MAX_BYTES) -> M:
+    """Like `decode`, where an answer may be of one type or another."""
     fields = _unpack(raw, max_bytes)
-    expected = kind.__struct_config__.tag
     version = fields.get("v")
     if type(version) is not int or version != VERSION:  # True and 1.0 equal 1, but are not
         raise UnsupportedVersion(f"this side speaks version {VERSION} of the protocol")
-    if fields.get("type") != expected:
-        raise UnsupportedVersion(f"expected a message of type {expected!r}")
-    return _convert(kind, fields)
+    for kind in kinds:
+        if fields.get("type") == kind.__struct_config__.tag:
+            return _convert(kind, fields)
+    expected = " or ".join(repr(kind.__struct_config__.tag) for kind in kinds)
+    raise UnsupportedVersion(f"expected a message of type {expected}")
 
 
 def encode_value(value: msgspec.Struct) -> bytes:

@@ -18,7 +18,6 @@ Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Point = Annotated[bytes, msgspec.Meta(min_length=65, max_length=65)]  # uncompressed P-256 point
 Step = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 Version = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
-ItemId = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
@@ -105,10 +104,39 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     values: bytes  # i8, m·k
 
 
+class Delta(Message, frozen=True, kw_only=True, tag="delta"):
+    """Coordinator -> device: what makes version `version` of C out of version `since`.
+
+    Rows are absolute, not differences, so that errors never add up.
+    """
+
+    task: Id16
+    since: Version
+    version: Version
+    step: Step
+    size: Annotated[int, msgspec.Meta(ge=0, le=2**31)]  # m of the result
+    dim: Dim
+    catalogue: Version
+    scoring: AnyScoring
+    model: Digest  # hash of the result
+    rows: bytes  # u32 little-endian, ascending
+    scales: bytes  # f32 little-endian, one per row
+    values: bytes  # i8, k per row
+
+
 class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):
     """Coordinator -> device: the items from row `start` on. A row is never given twice."""
 
     version: Version
     start: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
-    items: list[ItemId]  # item of row start, start + 1, …
-    retired: list[Annotated[int, msgspec.Meta(ge=0, le=2**31)]]  # all rows not to be shown
+    count: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+    items: bytes  # UTF-8 ids of row start, start + 1, …, each followed by a newline
+    retired: bytes  # u32 little-endian, ascending: all rows not to be shown
+
+
+class Forget(Message, frozen=True, kw_only=True, tag="forget"):
+    """Device -> coordinator: this device is no more; forget its key."""
+
+
+class Forgotten(Message, frozen=True, kw_only=True, tag="forgotten"):
+    """Coordinator -> device: done. What was summed into releases stays there."""

@@ -11,8 +11,9 @@ from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import AnyScoring
 from fedrap_core.quantize import QuantizedRows
-from fedrap_core.wire.messages import Release
+from fedrap_core.wire.messages import Delta, Release
 
+WORTH_A_DELTA = 0.6  # share of changed rows above which the whole is sent
 MAX_RELEASE_BYTES = 600 * 1024 * 1024
 
 
@@ -41,6 +42,58 @@ def pack_release(
         scales=common.items.scales.astype("<f4").tobytes(),
         values=np.ascontiguousarray(common.items.values).tobytes(),
     )
+
+
+def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | None:
+    """What makes `new`, the C of `release`, out of `old`; None when it would save little."""
+    if old.dim != new.dim or old.size > new.size:
+        return None
+    same = np.all(old.items.values == new.items.values[: old.size], axis=1)
+    same &= old.items.scales == new.items.scales[: old.size]
+    rows = np.concatenate([np.flatnonzero(~same), np.arange(old.size, new.size)])
+    if len(rows) > WORTH_A_DELTA * new.size:
+        return None
+    return Delta(
+        task=release.task,
+        since=old.version,
+        version=release.version,
+        step=release.step,
+        size=release.size,
+        dim=release.dim,
+        catalogue=release.catalogue,
+        scoring=release.scoring,
+        model=release.model,
+        rows=rows.astype("<u4").tobytes(),
+        scales=new.items.scales[rows].astype("<f4").tobytes(),
+        values=new.items.values[rows].tobytes(),
+    )
+
+
+def apply_delta(old: CommonItems, delta: Delta) -> CommonItems:
+    """C of the delta's version, its hash checked; `old` stays as it is.
+
+    Raises:
+        BrokenModel: the delta is for another version, damaged, or gives another C than it says.
+    """
+    count = len(delta.rows) // 4
+    fits = len(delta.rows) == len(delta.scales) == 4 * count
+    if not fits or len(delta.values) != count * delta.dim:
+        raise BrokenModel("a delta whose arrays do not fit each other")
+    if delta.since != old.version or delta.dim != old.dim or delta.size < old.size:
+        raise BrokenModel(f"a delta from version {delta.since}; version {old.version} is held")
+    rows = np.frombuffer(delta.rows, dtype="<u4").astype(np.int64)  # (n,)
+    # Each row past the old ones must come, so that a stated size costs bytes that were sent.
+    new = int(np.count_nonzero(rows >= old.size))
+    if np.any(np.diff(rows) <= 0) or np.any(rows >= delta.size) or new != delta.size - old.size:
+        raise BrokenModel("a delta whose rows are out of range or out of order")
+    values = np.concatenate([old.items.values, np.empty((new, old.dim), dtype=np.int8)])
+    scales = np.concatenate([old.items.scales, np.empty(new, dtype=np.float32)])
+    values[rows] = np.frombuffer(delta.values, dtype=np.int8).reshape(count, delta.dim)
+    scales[rows] = np.frombuffer(delta.scales, dtype="<f4")
+    items = QuantizedRows(values, scales)
+    if model_hash(items) != delta.model:
+        raise BrokenModel("a delta whose result does not have the hash that it states")
+    return CommonItems(delta.version, items)
 
 
 def unpack_release(release: Release) -> CommonItems:
