@@ -157,8 +157,8 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 @asynccontextmanager
 async def _open_store(arguments: argparse.Namespace) -> AsyncIterator[SqlStore]:
     store = SqlStore(_settings(arguments).database)
-    await store.open()
     try:
+        await store.open()
         yield store
     finally:
         await store.close()

@@ -75,16 +75,24 @@ class Coordinator:
         return self._round
 
     async def start(self) -> None:
-        """Take up where the store left off: the latest release, and the round that was open."""
-        await self.store.open()
-        self._task = await self.store.task_id(os.urandom(16))
-        stored = await self.store.release(None)
-        if stored is not None:
-            self._model = await asyncio.to_thread(load_model, stored)
-            self._check_settings(self._model)
-        async with self._turn:
-            await self._resume()
-            await self._advance()
+        """Take up where the store left off: the latest release, and the round that was open.
+
+        Raises:
+            StoreUnavailable, ConfigError: nothing was changed, and the store was given back.
+        """
+        try:
+            await self.store.open()
+            self._task = await self.store.task_id(os.urandom(16))
+            stored = await self.store.release(None)
+            if stored is not None:
+                self._model = await asyncio.to_thread(load_model, stored)
+                self._check_settings(self._model)
+            async with self._turn:
+                await self._resume()
+                await self._advance()
+        except BaseException:
+            await self.store.close()
+            raise
 
     def _check_settings(self, model: Model) -> None:
         """A task keeps its method and its k; everything else an operator may change."""

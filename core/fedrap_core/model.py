@@ -20,7 +20,7 @@ from fedrap_core.quantize import QuantizedRows
 Floats = npt.NDArray[np.floating[Any]]
 Rows = npt.NDArray[np.int64]
 
-BLOCK = 16_384  # rows read at once: 2 MB of float32 at k = 32, which a cache can hold
+BLOCK = 4096  # rows read at once: they fit a cache, and BLAS starts no threads for so few
 LARGEST_SCALE = 1e4  # an honest C has entries of about one
 
 

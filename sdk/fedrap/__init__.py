@@ -12,28 +12,40 @@ Importing this package opens no socket and loads no network, server or training 
 
 import logging as _logging
 
+from fedrap.background import Pace
+from fedrap.conditions import Conditions
 from fedrap.device import FedRap
 from fedrap.errors import (
     CoordinatorUnreachable,
+    InsideEventLoop,
     StoreBusy,
+    StoreClosed,
     StoreDamaged,
     StoreLocked,
     UpdateRefused,
 )
 from fedrap.ledger import Floor
-from fedrap.results import Reason, Recommendation, RoundReport, Status
+from fedrap.results import Erased, Exported, Reason, Recommendation, RoundReport, Status
+from fedrap.retention import Retention
 from fedrap_core.errors import FedRapError
 
 __all__ = [
+    "Conditions",
     "CoordinatorUnreachable",
+    "Erased",
+    "Exported",
     "FedRap",
     "FedRapError",
     "Floor",
+    "InsideEventLoop",
+    "Pace",
     "Reason",
     "Recommendation",
+    "Retention",
     "RoundReport",
     "Status",
     "StoreBusy",
+    "StoreClosed",
     "StoreDamaged",
     "StoreLocked",
     "UpdateRefused",

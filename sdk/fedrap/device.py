@@ -1,52 +1,40 @@
-"""FedRap: what an app embeds. Opens without network and without threads."""
+"""FedRap: what an app embeds. Opens without network and without threads.
+
+Every verb may be called from any thread. In a forked child an open device belongs to the parent:
+see lifecycle.py.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
-import threading
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
 
-from fedrap import ledger, policy
-from fedrap.errors import CoordinatorUnreachable, UpdateRefused
-from fedrap.keys import KeyProvider, key_file
+from fedrap import ledger, lifecycle
+from fedrap.background import Pace
+from fedrap.conditions import Conditions
+from fedrap.export import write_export
+from fedrap.joining import Access, Joiner, Token
+from fedrap.keys import DefaultKey, KeyProvider
 from fedrap.ledger import Floor
-from fedrap.results import Recommendation, RoundReport, Status
-from fedrap.rounds import RoundRunner, sync
+from fedrap.results import Erased, Exported, Recommendation, RoundReport, Status
+from fedrap.retention import Retention
+from fedrap.runtime import OnError, Runtime
 from fedrap.state import Consent, DeviceState
 from fedrap.store import DeviceStore, Interaction
-from fedrap.trainers.pick import Choice, choose_trainer, make_trainer
-from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
-from fedrap_core.errors import BrokenModel
-
-Token = str | Callable[[], str]
 
 
 class FedRap:
     """One user's recommender on one device. Make it with `FedRap.open`."""
 
-    def __init__(
-        self,
-        state: DeviceState,
-        server: str | None,
-        token: Token | None,
-        floor: Floor,
-        transport: Transport | None,
-        trainer: str | None,
-    ) -> None:
+    def __init__(self, state: DeviceState, access: Access, on_error: OnError | None) -> None:
         self._state = state
-        self._server = server
-        self._token = token
-        self._floor = floor
-        self._transport = transport
-        self._wanted_trainer = trainer
-        self._trainer: tuple[Trainer, Choice] | None = None
-        self._running = threading.Lock()
-        self._not_before = 0.0
+        self._joiner = Joiner(state, access)
+        self._runtime = Runtime(state, self._joiner, on_error)
 
     @classmethod
     def open(
@@ -58,6 +46,9 @@ class FedRap:
         token: Token | None = None,
         key: KeyProvider | None = None,
         floor: Floor | None = None,
+        retention: Retention | None = None,
+        offline: bool = False,
+        on_error: OnError | None = None,
         transport: Transport | None = None,
         trainer: str | None = None,
         clock: Callable[[], float] = time.time,
@@ -67,23 +58,28 @@ class FedRap:
         Args:
             server: address of the coordinator; without it everything works but rounds.
             token: a one-time enrolment token from the app's backend, or a callable that gets one.
-            key: gives the 32-byte key of the store; by default a file that only its owner reads.
+            key: gives the 32-byte key of the store; by default the system's keyring keeps it
+                where the `keyring` library works, else a file that only its owner reads.
             floor: the least this device insists on, whatever a coordinator offers.
+            retention: how much of the history is kept, and how long.
+            offline: never open a socket, whatever else is asked for.
+            on_error: hears, in their thread, of errors that rounds in the background swallow.
             transport: another way to the coordinator than HTTP, for tests and simulations.
             trainer: `numpy`, `onnx` or `torch`; by default what fits (also FEDRAP_TRAINER).
 
         Raises:
             StoreBusy, StoreLocked, StoreDamaged: the store cannot be used; nothing was changed.
         """
-        folder = Path(path).expanduser() / app
+        folder = Path(path).expanduser().absolute() / app
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        store = DeviceStore(folder, key or key_file(folder / "store.key"))
+        store = DeviceStore(folder, key or DefaultKey(folder))
         try:
-            state = DeviceState(store, clock)
+            state = DeviceState(store, clock, retention)
         except BaseException:
             store.close()
             raise
-        return cls(state, server, token, floor or Floor(), transport, trainer)
+        access = Access(server, token, transport, offline, floor or Floor(), trainer)
+        return cls(state, access, on_error)
 
     def __enter__(self) -> FedRap:
         return self
@@ -96,13 +92,28 @@ class FedRap:
     ) -> None:
         self.close()
 
+    async def __aenter__(self) -> FedRap:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
     def close(self) -> None:
-        """Give the store back; a second call does nothing."""
-        self._state.close()
+        """Give the store back within 2 seconds, also in the middle of a round in the background.
+
+        A second call does nothing; every other call raises StoreClosed from now on.
+        """
+        self._runtime.close_within(lifecycle.CLOSE_SECONDS)
 
     def consent(self, *, train: bool, policy: str) -> None:
         """Keep what the user agreed to. Until `train=True` nothing ever leaves the device."""
         self._state.keep_consent(Consent(train, policy, self._state.now()))
+        self._runtime.wake()
 
     def record(
         self, item: str, *, kind: str = "tap", weight: float = 1.0, at: float | None = None
@@ -110,13 +121,15 @@ class FedRap:
         """Keep one interaction, on this device only; durable when this returns.
 
         Raises:
-            ValueError: an empty or overlong item id, or a weight that is not above 0.
+            ValueError: an empty or overlong item id, a weight that is not above 0, or no time.
         """
         if not 0 < len(item) <= 200:
             raise ValueError("an item id has 1 to 200 characters")
         if not 0 < weight <= 1000:
             raise ValueError("a weight lies above 0 and at most at 1000")
         when = self._state.now() if at is None else at
+        if not math.isfinite(when):
+            raise ValueError("a time is a finite number of seconds since 1970")
         self._state.record(Interaction(item, kind, float(weight), float(when)))
 
     def recommend(
@@ -147,7 +160,7 @@ class FedRap:
 
     def sync(self) -> None:
         """Fetch the latest catalogue and C; see `sync_async`."""
-        asyncio.run(self.sync_async())
+        lifecycle.run_blocking("sync", self.sync_async)
 
     async def sync_async(self) -> None:
         """Fetch the latest catalogue and C, if the user consented.
@@ -155,37 +168,33 @@ class FedRap:
         Raises:
             CoordinatorUnreachable, UpdateRefused, BrokenModel: the old ones stay in use.
         """
-        if self._state.consented() and self._reachable():
-            transport = self._open_transport()
-            try:
-                await sync(self._state, transport)
-            finally:
-                await self._done_with(transport)
+        await self._joiner.sync()
 
     def run_round(self) -> RoundReport:
         """Join a round if there is one for this device; see `run_round_async`."""
-        return asyncio.run(self.run_round_async())
+        return lifecycle.run_blocking("run_round", self.run_round_async)
 
     async def run_round_async(self) -> RoundReport:
         """Join a round if there is one for this device. Never raises for network reasons."""
-        if not self._running.acquire(blocking=False):
-            return RoundReport(False, "already-running")
-        try:
-            blocked = self._blocked_by()
-            if blocked is not None:
-                wait = max(0.0, self._not_before - self._state.now())
-                return RoundReport(False, blocked, wait or None)
-            transport = self._open_transport()
-            try:
-                return await self._run(transport)
-            finally:
-                await self._done_with(transport)
-        finally:
-            self._running.release()
+        return await self._joiner.run_round()
+
+    def start(self, *, conditions: Conditions | None = None, pace: Pace | None = None) -> None:
+        """Run rounds in the background from now on; a second call does nothing.
+
+        Args:
+            conditions: what must hold: by default charging, unmetered, idle, battery left.
+            pace: how often to try, between the wishes of the coordinator.
+        """
+        self._runtime.start(conditions or Conditions(), pace or Pace())
+
+    def stop(self) -> None:
+        """Run no more rounds in the background; one in flight ends, and is resumed another time."""
+        self._runtime.stop()
 
     def status(self) -> Status:
         """Where this device stands."""
         entries = self._state.entries()
+        choice = self._joiner.choice
         return Status(
             consented=self._state.consented(),
             enrolled=self._state.credentials() is not None,
@@ -196,59 +205,31 @@ class FedRap:
             epsilon=ledger.epsilon(entries),
             pending=len(self._state.outbox()),
             dropped=self._state.dropped(),
-            trainer=None if self._trainer is None else self._trainer[1].name,
-            trainer_reason=None if self._trainer is None else self._trainer[1].reason,
-            blocked_by=self._blocked_by(),
+            trainer=None if choice is None else choice.name,
+            trainer_reason=None if choice is None else choice.reason,
+            blocked_by=self._runtime.blocked_by(),
         )
 
-    async def _run(self, transport: Transport) -> RoundReport:
-        enrolled = self._state.credentials() is not None
-        token = None if enrolled else self._token_text()
-        runner = RoundRunner(self._state, transport, self._chosen_trainer(), self._floor, token)
+    def export(self, path: str | Path) -> Exported:
+        """Write the user's own data as a zip of readable JSON, without any key."""
+        return write_export(Path(path).expanduser(), self._state, self.status())
+
+    def erase(self) -> Erased:
+        """Delete everything, here and at the coordinator; see `erase_async`."""
+        return lifecycle.run_blocking("erase", self.erase_async)
+
+    async def erase_async(self) -> Erased:
+        """Delete store and key, ask the coordinator to forget this device, and close.
+
+        Works offline too; the receipt says whether the coordinator confirmed.
+
+        Raises:
+            StoreDamaged: a file could not be deleted; it is named, and the rest is gone.
+        """
+        self._state.now_usable()
+        await asyncio.to_thread(self.stop)
         try:
-            return await runner.run()
-        except UpdateRefused as refused:
-            self._wait(refused.retry_after)
-            return RoundReport(False, refused.problem.code, refused.retry_after)
-        except CoordinatorUnreachable:
-            return RoundReport(False, policy.UNREACHABLE)
-        except BrokenModel:
-            return RoundReport(False, policy.BROKEN_RELEASE)
-
-    def _chosen_trainer(self) -> Trainer:
-        """Chosen at the first round, so that an app that only recommends loads no runtime."""
-        if self._trainer is None:
-            choice = choose_trainer(self._wanted_trainer)
-            self._trainer = (make_trainer(choice.name), choice)
-        return self._trainer[0]
-
-    def _blocked_by(self) -> str | None:
-        return policy.blocked_by(
-            consented=self._state.consented(),
-            reachable=self._reachable(),
-            may_enrol=self._state.credentials() is not None or self._token is not None,
-            interactions=len(self._state.interactions()),
-            wait_seconds=self._not_before - self._state.now(),
-        )
-
-    def _wait(self, seconds: float | None) -> None:
-        if seconds is not None and math.isfinite(seconds):
-            self._not_before = self._state.now() + seconds
-
-    def _reachable(self) -> bool:
-        return self._transport is not None or self._server is not None
-
-    def _token_text(self) -> str | None:
-        return self._token() if callable(self._token) else self._token
-
-    def _open_transport(self) -> Transport:
-        if self._transport is not None:
-            return self._transport
-        from fedrap.http_transport import HttpTransport  # aiohttp is loaded only here
-
-        assert self._server is not None
-        return HttpTransport(self._server)
-
-    async def _done_with(self, transport: Transport) -> None:
-        if transport is not self._transport:
-            await transport.close()
+            reason = await self._joiner.forget()
+        finally:  # whatever a transport does, the store goes
+            deleted = self._state.erase()
+        return Erased(deleted, reason is None, reason)

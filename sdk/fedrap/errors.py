@@ -4,6 +4,8 @@
     ├─ StoreBusy               another process has this store open
     ├─ StoreLocked             the key does not open this store
     ├─ StoreDamaged            the file is not a store, or of another schema
+    ├─ StoreClosed             the device was closed or erased; open it again
+    ├─ InsideEventLoop         a blocking call inside an event loop; await the async form
     ├─ CoordinatorUnreachable  no answer; try again later
     └─ UpdateRefused           the coordinator said no: a problem, and perhaps when to come back
 
@@ -26,6 +28,14 @@ class StoreLocked(FedRapError):
 
 class StoreDamaged(FedRapError):
     """The file is not a store of this version; the message says what can be done."""
+
+
+class StoreClosed(FedRapError):
+    """The device was closed or erased; open it again."""
+
+
+class InsideEventLoop(FedRapError, RuntimeError):
+    """A blocking call inside a running event loop; the message names the form to await."""
 
 
 class CoordinatorUnreachable(FedRapError):

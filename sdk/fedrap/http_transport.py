@@ -31,6 +31,7 @@ from fedrap_core.wire.messages import (
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES
 
 M = TypeVar("M", bound=Message)
+AGENT = "fedrap/1"  # the same for everybody: versions would tell devices apart
 _TIMEOUT = aiohttp.ClientTimeout(total=120, connect=15)
 
 
@@ -110,7 +111,7 @@ class HttpTransport:
                 method,
                 self._server + path,
                 data=body or None,
-                headers=headers,
+                headers={"User-Agent": AGENT, **headers},
                 timeout=_TIMEOUT,
                 allow_redirects=False,  # a signed body goes where it was signed for, or nowhere
             ) as answer:

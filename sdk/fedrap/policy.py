@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 NO_CONSENT = "no-consent"
+OFFLINE = "offline"
 NO_SERVER = "no-server"
 NO_TOKEN = "no-token"
 NOTHING_TO_SHARE = "nothing-to-share"
@@ -11,14 +12,28 @@ UNREACHABLE = "unreachable"
 NO_RELEASE = "no-release"
 BROKEN_RELEASE = "broken-release"
 DIVERGED = "diverged"
+ALREADY_RUNNING = "already-running"
+FAILED = "failed"  # a fault of the app or of this library; `on_error` hears of it
+NOT_CHARGING = "not-charging"
+METERED = "metered"
+NOT_IDLE = "not-idle"
+LOW_BATTERY = "low-battery"
 
 
 def blocked_by(
-    *, consented: bool, reachable: bool, may_enrol: bool, interactions: int, wait_seconds: float
+    *,
+    consented: bool,
+    reachable: bool,
+    may_enrol: bool,
+    interactions: int,
+    wait_seconds: float,
+    offline: bool = False,
 ) -> str | None:
     """The first reason that stands in the way, in the order a developer would want to fix it."""
     if not consented:
         return NO_CONSENT
+    if offline:
+        return OFFLINE
     if not reachable:
         return NO_SERVER
     if not may_enrol:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,26 @@ class Status:
     trainer: str | None  # what computed the last round in this process: numpy, onnx or torch
     trainer_reason: str | None  # why that one
     blocked_by: str | None  # why a round would not run now
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` wrote: the user's own data, readable, without any key."""
+
+    path: Path
+    files: tuple[str, ...]  # in the zip
+    interactions: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Erased:
+    """The receipt of `erase`."""
+
+    deleted: tuple[str, ...]  # files of the store, and `key` for one kept elsewhere
+    coordinator_confirmed: bool  # it has dropped this device's key and record, or never had them
+    not_confirmed_because: str | None  # a word from policy.py, or a problem code
+    note: str = (
+        "What this device added to earlier rounds is part of sums with the updates of others, "
+        "and cannot be taken back. Without the key, copies of the store in backups stay sealed."
+    )

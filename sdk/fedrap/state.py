@@ -5,21 +5,29 @@ Every method is synchronous and takes the same lock, so that an app may call fro
 
 from __future__ import annotations
 
-import threading
+import logging
+import math
+import os
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
+from fedrap.errors import StoreBusy, StoreClosed
+from fedrap.gate import Gate
+from fedrap.held import Held, ItemList, head_of, kept_blocks, load_common, read_release
 from fedrap.identity import Credentials
 from fedrap.ledger import Entry
-from fedrap.local_model import ItemList, LocalModel
+from fedrap.local_model import LocalModel
 from fedrap.participation import Prepared
+from fedrap.retention import Retention
 from fedrap.store import DeviceStore, Interaction
-from fedrap.trained import TrainedBlock, pack_trained, unpack_trained
+from fedrap.trained import TrainedBlock, keep_rows, pack_trained, unpack_trained
+from fedrap_core.errors import BrokenModel, MalformedMessage
 from fedrap_core.paper.problem import PaperState
-from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Release
-from fedrap_core.wire.releases import MAX_RELEASE_BYTES
+from fedrap_core.wire.messages import Delta, Release
+
+log = logging.getLogger(__name__)
 
 
 class Consent(msgspec.Struct, frozen=True):
@@ -30,14 +38,31 @@ class Consent(msgspec.Struct, frozen=True):
     at: float
 
 
+E = TypeVar("E")
+
+
 class DeviceState:
     """The history, the consent, the identity, the ledger and the model of this device."""
 
-    def __init__(self, store: DeviceStore, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: DeviceStore, clock: Callable[[], float], retention: Retention | None = None
+    ) -> None:
         self._store = store
         self._clock = clock
-        self._lock = threading.RLock()
-        self._interactions = store.interactions()
+        self._retention = retention or Retention()
+        self._closed = False
+        self._process = os.getpid()
+        self._lock = Gate(self._check_usable)
+        self._load()
+        self.expire()
+
+    def _load(self) -> None:
+        """Read everything from the store."""
+        store = self._store
+        numbered = store.numbered_interactions()
+        self._numbers = [number for number, _ in numbered]
+        self._interactions = [interaction for _, interaction in numbered]
+        self._oldest = min((one.at for one in self._interactions), default=math.inf)
         self._consents = store.get("consents", list[Consent]) or []
         self._credentials = store.get("credentials", Credentials)
         self._entries = store.get("ledger", list[Entry]) or []
@@ -47,24 +72,104 @@ class DeviceState:
         self._trained = unpack_trained(store.get("trained", TrainedBlock))
         self._dropped = store.get("dropped", int) or 0
         self._model: LocalModel | None = None
-        raw = store.get("release", bytes)
-        if raw is not None:
-            self._model = LocalModel(decode(Release, raw, MAX_RELEASE_BYTES), self._catalogue)
+        held = store.get("held", Held)
+        if held is not None:
+            common = load_common(held, lambda name: store.get(name, bytes))
+            self._model = LocalModel(held, common, self._catalogue)
 
     def now(self) -> float:
         """Seconds of wall time."""
         return self._clock()
 
-    def close(self) -> None:
-        """Give the store back."""
+    def now_usable(self) -> None:
+        """Does nothing but raise what every other call would, such as StoreClosed."""
         with self._lock:
-            self._store.close()
+            pass
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Give the store back, within that time; from now on every other call raises."""
+        self._end(self._store.close, seconds)
+
+    def erase(self, seconds: float = 2.0) -> tuple[str, ...]:
+        """Delete the store; the names of what there was."""
+        gone = self._end(self._store.destroy, seconds)
+        if gone is None:
+            raise StoreBusy("the store is still being written; open it again and erase it then")
+        return gone
+
+    def _end(self, act: Callable[[], E], seconds: float) -> E | None:
+        self._closed = True  # before the lock: nobody enters any more
+        if self._process != os.getpid():
+            return None  # in a forked child: all of it is the parent's
+        if not self._lock.acquire(seconds):
+            log.warning("the store is still being written; it is given back when this process ends")
+            return None
+        try:
+            return act()
+        finally:
+            self._lock.release()
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise StoreClosed("this device was closed or erased; open it again")
+        if self._process != os.getpid():
+            self._store.abandon()
+            self._store.reopen()
+            self._load()
+            self._process = os.getpid()
+
+    def before_fork(self) -> bool:
+        """Let no other thread be in the middle of something, and SQLite have nothing open."""
+        held = self._lock.acquire(2.0)
+        if held:
+            self._store.rest()
+        return held
+
+    def after_fork_in_parent(self, held: bool) -> None:
+        """Go on."""
+        if held:
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """The store is the parent's. The next use takes it, if the parent has given it back."""
+        self._lock = Gate(self._check_usable)
+        self._store.abandon()
 
     def record(self, interaction: Interaction) -> None:
         """Durable first, then known."""
         with self._lock:
-            self._store.add_interaction(interaction)
+            self._numbers.append(self._store.add_interaction(interaction))
             self._interactions.append(interaction)
+            self._oldest = min(self._oldest, interaction.at)
+            self.expire()
+
+    def expire(self) -> None:
+        """Forget what the retention does not allow any more, and the rows of D that go with it."""
+        with self._lock:
+            if not self._retention.due(len(self._numbers), self._oldest, self.now()):
+                return
+            kept = self._retention.kept(self._interactions, self.now())
+            left = [self._interactions[place] for place in kept]
+            numbers = [self._numbers[place] for place in kept]
+            model, trained = self._anew(), self._trained
+            if model is not None and trained is not None:
+                trained = keep_rows(trained, model.history(left).rows)
+            items = {one.item for one in left}
+            personal = {item: part for item, part in self._personal.items() if item in items}
+            blocks: dict[str, object] = {"personal": personal}
+            if trained is not None:
+                blocks["trained"] = pack_trained(trained)
+            self._store.forget_interactions(sorted({*self._numbers} - {*numbers}), blocks)
+            self._numbers, self._interactions, self._model = numbers, left, model
+            self._personal, self._trained = personal, trained
+            self._oldest = min((one.at for one in left), default=math.inf)
+
+    def _anew(self) -> LocalModel | None:
+        """The model without what it remembers of the history; others may still use the old one."""
+        held = self._store.get("held", Held)
+        if self._model is None or held is None:
+            return None
+        return LocalModel(held, self._model.common, self._catalogue, self._model.ids)
 
     def interactions(self) -> Sequence[Interaction]:
         """Everything recorded, oldest first; a copy."""
@@ -75,6 +180,11 @@ class DeviceState:
         """Did the user agree to train, and not take it back?"""
         with self._lock:
             return bool(self._consents) and self._consents[-1].train
+
+    def consents(self) -> Sequence[Consent]:
+        """Everything the user ever answered, oldest first."""
+        with self._lock:
+            return list(self._consents)
 
     def keep_consent(self, consent: Consent) -> None:
         """Add to the consent log."""
@@ -131,14 +241,15 @@ class DeviceState:
         with self._lock:
             entries = [*self._entries, prepared.entry]
             personal: dict[str, float] = {}
-            if self._model is not None:
-                personal = self._model.personal(self._interactions, prepared.trained)
+            trained = prepared.trained
+            if self._model is not None:  # what was forgotten during the round does not come back
+                trained = keep_rows(trained, self._model.history(self._interactions).rows)
+                personal = self._model.personal(self._interactions, trained)
             blocks: dict[str, object] = {"ledger": entries, "personal": personal}
-            if prepared.trained is not None:
-                blocks["trained"] = pack_trained(prepared.trained)
+            if trained is not None:
+                blocks["trained"] = pack_trained(trained)
             self._store.commit_round(round_id, prepared.body, blocks)
-            self._entries, self._personal = entries, personal
-            self._trained = prepared.trained
+            self._entries, self._personal, self._trained = entries, personal, trained
 
     def outbox(self) -> Sequence[tuple[bytes, bytes]]:
         """Updates that still have to be sent."""
@@ -165,13 +276,19 @@ class DeviceState:
         with self._lock:
             return self._catalogue
 
-    def adopt(self, release: Release, catalogue: ItemList) -> None:
-        """Use a new release and catalogue from now on.
+    def adopt(self, message: Release | Delta, catalogue: ItemList) -> None:
+        """Use a new release and catalogue from now on; both are swapped in one transaction.
 
         Raises:
             BrokenModel: the release is damaged or hostile; the old one stays in use.
         """
-        model = LocalModel(release, catalogue)
+        held = self.model()
+        common = read_release(message, None if held is None else held.common)
+        known = held.ids if held is not None and catalogue is self.catalogue() else None
+        try:
+            model = LocalModel(head_of(message), common, catalogue, known)
+        except MalformedMessage as error:
+            raise BrokenModel("a catalogue that is not a list of ids") from error
         with self._lock:
-            self._store.put_all({"catalogue": catalogue, "release": encode(release)})
+            self._store.put_all({"catalogue": catalogue, **kept_blocks(message, common)})
             self._model, self._catalogue = model, catalogue

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,16 +17,21 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from fedrap.errors import StoreBusy, StoreDamaged, StoreLocked
-from fedrap.keys import KeyProvider, checked_key
-
-try:
-    import fcntl
-except ImportError:  # Windows has no flock; SQLite's own lock has to do
-    fcntl = None  # type: ignore[assignment]
+from fedrap import migrations
+from fedrap.errors import StoreClosed, StoreDamaged, StoreLocked
+from fedrap.keys import ErasableKey, KeyProvider, checked_key
+from fedrap.store_files import (
+    DATABASE,
+    HAS_FLOCK,
+    HINT,
+    LOCK,
+    connect,
+    delete_files,
+    take_lock,
+)
 
 SCHEMA = 1
-_HINT = "restore it from a backup, or delete it to start afresh"
+_SEAL = 1  # version of the seal; the schema may change without sealing anything anew
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS event(seq INTEGER PRIMARY KEY, sealed BLOB NOT NULL);
@@ -34,6 +39,7 @@ CREATE TABLE IF NOT EXISTS block(name TEXT PRIMARY KEY, sealed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox(round BLOB PRIMARY KEY, sealed BLOB NOT NULL);
 """
 S = TypeVar("S")
+_inherited: list[sqlite3.Connection] = []  # of a parent process: never used, and never closed
 
 
 class Interaction(msgspec.Struct, frozen=True, array_like=True):
@@ -53,35 +59,107 @@ class DeviceStore:
     """
 
     def __init__(self, folder: Path, key: KeyProvider) -> None:
-        self._lock = _take_lock(folder / "lock")
+        self._folder = folder
+        self._key = key
+        self._connection: sqlite3.Connection | None = None
+        self._lock: int | None = None
+        self._process = os.getpid()
+        self.reopen()
+
+    def __del__(self) -> None:
+        """An app that forgot to close gets its store back when the device is collected."""
+        with suppress(Exception):
+            if self._process == os.getpid():
+                self.close()
+
+    def reopen(self) -> None:
+        """Take the store, on opening and in a forked child whose parent has given it back."""
+        self._lock = take_lock(self._folder / LOCK)
+        self._process = os.getpid()
         try:
             # After the lock: two processes that open a new store must not both make a key.
-            self._cipher = AESGCM(checked_key(key))
-            self._db = _connect(folder / "store.sqlite")
+            self._cipher = AESGCM(checked_key(self._key))
+            self._connection = connect(self._folder / DATABASE)
             self._name = self._open_schema()
         except BaseException:
-            self._release_lock()
+            self.close()
             raise
 
     def close(self) -> None:
-        """Give the file back; a second call does nothing."""
-        self._db.close()
+        """Give the files back; a second call does nothing."""
+        self.rest()
         self._release_lock()
 
-    def add_interaction(self, interaction: Interaction) -> None:
-        """Keep one interaction; durable when this returns, also across a kill -9."""
+    def rest(self) -> None:
+        """Close the database and keep the lock; the next use opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def abandon(self) -> None:
+        """In a forked child: let go of what belongs to the parent, without touching it.
+
+        Closing an inherited connection could delete the parent's WAL, so it is left alone.
+        Closing the descriptor of the lock does not unlock it as long as the parent has it.
+        """
+        if self._connection is not None:
+            _inherited.append(self._connection)
+            self._connection = None
+        self._release_lock()
+
+    def destroy(self) -> tuple[str, ...]:
+        """Delete the key and all files, and close; returns the names of what there was.
+
+        Raises:
+            StoreDamaged: something could not be deleted; the rest is gone.
+        """
+        self.rest()
+        if not HAS_FLOCK:  # Windows deletes no file that is open
+            self._release_lock()
+        try:
+            key: object = self._key
+            return delete_files(self._folder, key.erase if isinstance(key, ErasableKey) else None)
+        finally:
+            self._release_lock()
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            if self._lock is None:
+                raise StoreClosed("the store is closed; open it again")
+            self._connection = connect(self._folder / DATABASE)
+        return self._connection
+
+    def add_interaction(self, interaction: Interaction) -> int:
+        """Keep one interaction; durable when this returns, also across a kill -9. Its number."""
         with self._transaction():
             row = self._db.execute("SELECT coalesce(max(seq), 0) + 1 FROM event").fetchone()
             raw = msgspec.msgpack.encode(interaction)
             self._db.execute(
                 "INSERT INTO event VALUES (?, ?)", (row[0], self._seal("event", row[0], raw))
             )
+        return int(row[0])
+
+    def forget_interactions(self, numbers: Sequence[int], blocks: Mapping[str, object]) -> None:
+        """Overwrite these interactions, and keep what changes with them, in one transaction."""
+        self._db.execute("PRAGMA secure_delete=ON")
+        try:
+            with self._transaction():
+                self._db.executemany("DELETE FROM event WHERE seq = ?", [(n,) for n in numbers])
+                for name, value in blocks.items():
+                    self._put(name, value)
+        finally:
+            self._db.execute("PRAGMA secure_delete=OFF")
 
     def interactions(self) -> list[Interaction]:
         """All interactions, oldest first."""
+        return [interaction for _, interaction in self.numbered_interactions()]
+
+    def numbered_interactions(self) -> list[tuple[int, Interaction]]:
+        """All interactions with their numbers, oldest first."""
         rows = self._rows("SELECT seq, sealed FROM event ORDER BY seq")
         return [
-            msgspec.msgpack.decode(self._open("event", seq, sealed), type=Interaction)
+            (int(seq), _decoded(self._open("event", seq, sealed), Interaction))
             for seq, sealed in rows
         ]
 
@@ -101,7 +179,7 @@ class DeviceStore:
         rows = self._rows("SELECT sealed FROM block WHERE name = ?", name)
         if not rows:
             return None
-        return msgspec.msgpack.decode(self._open("block", name, rows[0][0]), type=kind)
+        return _decoded(self._open("block", name, rows[0][0]), kind)
 
     def commit_round(self, round_id: bytes, body: bytes, blocks: dict[str, object]) -> None:
         """What the device keeps, its ledger and the outgoing bytes: all of it or nothing."""
@@ -134,9 +212,7 @@ class DeviceStore:
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.ProgrammingError):  # ours: the store was closed
-                raise
-            raise StoreDamaged(f"store.sqlite cannot be read ({error}); {_HINT}") from error
+            raise StoreDamaged(f"store.sqlite cannot be read ({error}); {HINT}") from error
 
     def _put(self, name: str, value: object) -> None:
         sealed = self._seal("block", name, msgspec.msgpack.encode(value))
@@ -144,41 +220,50 @@ class DeviceStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        db = self._db
         try:
-            self._db.execute("BEGIN IMMEDIATE")
+            db.execute("BEGIN IMMEDIATE")
             yield
-            self._db.execute("COMMIT")
+            db.execute("COMMIT")
         except BaseException as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+            if db.in_transaction:
+                db.execute("ROLLBACK")
             if isinstance(error, sqlite3.OperationalError):
-                raise StoreDamaged(f"the store could not be written: {error}") from error
+                raise StoreDamaged(
+                    f"the store could not be written: {error}; nothing was changed, "
+                    "try again when there is room and the folder may be written"
+                ) from error
             raise
 
     def _open_schema(self) -> bytes:
         """The store's random name, after its schema and its key were checked."""
         try:
+            tables = self._db.execute("SELECT name FROM sqlite_master WHERE name = 'meta'")
+            found = bool(tables.fetchall())
+            known = dict(self._db.execute("SELECT name, value FROM meta")) if found else {}
+            self._name = bytes(known.get("name") or os.urandom(16))
+            if "check" in known:
+                self._check_and_migrate(int(known.get("schema", SCHEMA)), known["check"])
             self._db.executescript(_TABLES)
-            known = dict(self._db.execute("SELECT name, value FROM meta"))
         except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise StoreDamaged(f"store.sqlite is not a store ({error}); {_HINT}") from error
-        schema = int(known.get("schema", SCHEMA))
-        if schema != SCHEMA:
-            self._db.close()
-            raise StoreDamaged(f"the store has schema {schema}, this version reads {SCHEMA}")
-        self._name = bytes(known.get("name") or os.urandom(16))
+            raise StoreDamaged(f"store.sqlite is not a store ({error}); {HINT}") from error
         if "check" not in known:
             with self._transaction():
                 rows = {"schema": SCHEMA, "name": self._name, "check": self._seal("meta", "", b"")}
                 self._db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
-            return self._name
-        try:
-            self._open("meta", "", known["check"])
-        except StoreDamaged as error:
-            self._db.close()
-            raise StoreLocked("the key does not open this store") from error
         return self._name
+
+    def _check_and_migrate(self, schema: int, check: bytes) -> None:
+        """Nothing is changed before schema and key are found good."""
+        migrations.check_schema(schema, SCHEMA, migrations.STEPS)
+        try:
+            self._open("meta", "", check)
+        except StoreDamaged as error:
+            raise StoreLocked(
+                "the key does not open this store; give the key that it was made with, "
+                "or delete the store's folder to start afresh"
+            ) from error
+        migrations.migrate(self._db, schema, SCHEMA, migrations.STEPS)
 
     def _seal(self, table: str, key: object, raw: bytes) -> bytes:
         nonce = os.urandom(12)
@@ -189,10 +274,10 @@ class DeviceStore:
         try:
             return self._cipher.decrypt(sealed[:12], sealed[12:], self._context(table, key))
         except (InvalidTag, ValueError) as error:
-            raise StoreDamaged(f"a record of the store was changed; {_HINT}") from error
+            raise StoreDamaged(f"a record of the store was changed; {HINT}") from error
 
     def _context(self, table: str, key: object) -> bytes:
-        return self._name + f"|{SCHEMA}|{table}|{key}".encode()
+        return self._name + f"|{_SEAL}|{table}|{key}".encode()
 
     def _release_lock(self) -> None:
         if self._lock is not None:
@@ -200,30 +285,8 @@ class DeviceStore:
             self._lock = None
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    size = path.stat().st_size if path.exists() else 0
-    if 0 < size < 512:  # SQLite would take such a stump for a new, empty file
-        raise StoreDamaged(f"store.sqlite was cut to {size} bytes; {_HINT}")
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+def _decoded(raw: bytes, kind: type[S]) -> S:
     try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=NORMAL")
-    except sqlite3.DatabaseError as error:
-        db.close()
-        raise StoreDamaged(f"store.sqlite is not a store ({error}); {_HINT}") from error
-    return db
-
-
-def _take_lock(path: Path) -> int | None:
-    """One process at a time; the lock file says which."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    if fcntl is not None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(descriptor, 100).decode("ascii", "replace").strip() or "another one"
-            os.close(descriptor)
-            raise StoreBusy(f"the store is open in process {holder}") from error
-    os.truncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
-    return descriptor
+        return msgspec.msgpack.decode(raw, type=kind)
+    except msgspec.DecodeError as error:
+        raise StoreDamaged(f"a record of another version ({error}); {HINT}") from error

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedrap import FedRap, FedRapError, Floor, UpdateRefused
 from fedrap.identity import Signer
+from fedrap_core.items import join_ids
 from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire.codec import decode, encode_value
@@ -35,7 +36,7 @@ def a_release(
     """A made-up C of `size` rows, for a catalogue of the same version unless told otherwise."""
     matrix = np.random.default_rng(seed).normal(0.0, 0.5, (size, DIM))
     known = version if catalogue is None else catalogue
-    return pack_release(TASK, version - 1, items_of(matrix, version), known, Scoring(ridge=1.0))
+    return pack_release(TASK, version, items_of(matrix, version), known, Scoring(ridge=1.0))
 
 
 def refused(problem: Problem, retry_after: float | None = None) -> UpdateRefused:
@@ -100,7 +101,16 @@ class MadeCoordinator:
         first = start if self.catalogue_start is None else self.catalogue_start
         items = self.items[first:]
         version = self.latest.catalogue
-        return Catalogue(version=version, start=first, items=items, retired=self.retired)
+        return Catalogue(
+            version=version,
+            start=first,
+            count=len(items),
+            items=join_ids(items),
+            retired=np.array(self.retired, dtype="<u4").tobytes(),
+        )
+
+    async def forget(self, signer: Signer) -> None:
+        self._called("forget")
 
     async def offer(self, signer: Signer, release: int) -> Offer:
         self.on_offer()

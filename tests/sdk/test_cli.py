@@ -9,9 +9,19 @@ from typing import Any
 
 import pytest
 
+from fedrap import FedRap
 from fedrap.cli import main
+from fedrap.testing import FakeCoordinator
 
 Run = Callable[..., tuple[int, Any, str]]
+Say = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the machine has set must not change what a test sees."""
+    for name in ("FEDRAP_STORE", "FEDRAP_SERVER", "FEDRAP_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -19,20 +29,64 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command on a store of its own; gives exit code, JSON of stdout, stderr."""
 
     def command(*arguments: str) -> tuple[int, Any, str]:
-        code = main(["--store", str(tmp_path / "store"), *arguments])
+        code = main(["--store", str(tmp_path / "store"), "--json", *arguments])
         shown = capsys.readouterr()
         return code, json.loads(shown.out) if shown.out else None, shown.err
 
     return command
 
 
+@pytest.fixture
+def say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Run a command for people; gives exit code and all that is shown."""
+
+    def command(*arguments: str) -> tuple[int, str]:
+        code = main(["--store", str(tmp_path / "store"), *arguments])
+        shown = capsys.readouterr()
+        return code, shown.out + shown.err
+
+    return command
+
+
+@pytest.fixture
+def taught(tmp_path: Path) -> None:
+    """The store after one round with a fake coordinator."""
+    fake = FakeCoordinator(["tea", "mug", "pot", "book", "lamp"], alike=[["tea", "mug", "pot"]])
+    with FedRap.open(tmp_path / "store", transport=fake, token="t") as device:
+        device.consent(train=True, policy="test")
+        device.record("tea")
+        assert device.run_round().joined
+
+
 def test_what_is_recorded_is_counted_and_stays(run: Run) -> None:
-    assert run("record", "item-1", "item-2")[0] == 0
+    assert run("record", "item-1", "item-2", "--weight", "2", "--kind", "like")[0] == 0
     code, status, _ = run("status")
     assert code == 0
     assert (status["interactions"], status["consented"], status["release"]) == (2, False, None)
     assert status["epsilon"] == 0.0
     assert status["blocked_by"] == "no-consent"
+
+
+def test_init_makes_a_store_and_remembers_the_server(run: Run, tmp_path: Path) -> None:
+    code, made, _ = run("--server", "http://127.0.0.1:9", "init")
+    assert (code, made["server"]) == (0, "http://127.0.0.1:9")
+    assert (tmp_path / "store" / "app" / "store.sqlite").exists()
+    run("consent", "yes")
+    run("record", "a")
+    assert run("status")[1]["blocked_by"] == "no-token"
+    assert run("--token", "t", "join")[1]["blocked_by"] == "unreachable"
+    assert run("init")[1]["server"] == "http://127.0.0.1:9"
+
+
+def test_the_environment_names_store_server_and_token(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDRAP_STORE", str(tmp_path / "there"))
+    monkeypatch.setenv("FEDRAP_SERVER", "http://127.0.0.1:9")
+    assert main(["init"]) == 0
+    shown = capsys.readouterr().out
+    assert str(tmp_path / "there") in shown
+    assert "http://127.0.0.1:9" in shown
 
 
 def test_consent_is_given_and_taken_back(run: Run) -> None:
@@ -42,14 +96,64 @@ def test_consent_is_given_and_taken_back(run: Run) -> None:
     assert not run("status")[1]["consented"]
 
 
-def test_joining_without_a_server_says_what_is_missing(run: Run) -> None:
+def test_joining_without_a_server_says_what_is_missing(run: Run, say: Say) -> None:
     run("consent", "yes")
     code, report, _ = run("join")
     assert (code, report["joined"], report["blocked_by"]) == (1, False, "no-server")
+    code, shown = say("join")
+    assert code == 1
+    assert "fedrap --server URL init" in shown
 
 
-def test_recommending_before_the_first_sync_gives_an_empty_list(run: Run) -> None:
+def test_recommending_before_the_first_sync_gives_an_empty_list(run: Run, say: Say) -> None:
     assert run("recommend", "-n", "3")[:2] == (0, [])
+    assert "no catalogue" in say("recommend")[1]
+
+
+@pytest.mark.usefixtures("taught")
+def test_recommendations_are_lines_for_people_and_values_for_machines(run: Run, say: Say) -> None:
+    assert [one["item"] for one in run("recommend", "-n", "2")[1]] == ["mug", "pot"]
+    shown = say("recommend", "-n", "2", "--explain")[1]
+    assert "mug" in shown
+    assert "from tea" in shown
+    assert {one["item"] for one in run("similar", "tea", "-n", "2")[1]} == {"mug", "pot"}
+    assert "mug" in say("similar", "tea")[1]
+    assert "Nothing is known of cup" in say("similar", "cup")[1]
+
+
+@pytest.mark.usefixtures("taught")
+def test_an_epsilon_without_bound_is_null_and_unbounded(run: Run, say: Say) -> None:
+    assert run("status")[1]["epsilon"] is None
+    assert "epsilon unbounded" in say("status")[1]
+
+
+def test_json_may_stand_before_or_behind_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (["--json", "status"], ["status", "--json"]):
+        assert main(["--store", str(tmp_path), *arguments]) == 0
+        assert json.loads(capsys.readouterr().out)["interactions"] == 0
+
+
+def test_an_export_is_a_file_that_names_its_size(run: Run, tmp_path: Path) -> None:
+    run("record", "item-1")
+    file = tmp_path / "mine.zip"
+    code, made, _ = run("export", str(file))
+    assert (code, made["size_bytes"]) == (0, file.stat().st_size)
+
+
+def test_erasing_asks_twice_and_leaves_nothing(run: Run, say: Say, tmp_path: Path) -> None:
+    run("--server", "http://127.0.0.1:9", "init")
+    run("record", "item-1")
+    code, _, said = run("erase")
+    assert code == 2
+    assert "--yes" in said
+    assert run("status")[1]["interactions"] == 1
+    code, shown = say("erase", "--yes")
+    assert code == 0
+    assert shown.startswith("Erased.")
+    assert not [one for one in (tmp_path / "store").rglob("*") if one.is_file()]
+    assert run("status")[1]["interactions"] == 0
 
 
 def test_a_bad_item_exits_2_with_a_sentence(run: Run) -> None:
@@ -70,5 +174,8 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out
-    for command in ("consent", "record", "recommend", "join", "status"):
+    for command in (
+        "init", "record", "import", "recommend", "similar", "consent", "join", "status", "export",
+        "erase",
+    ):  # fmt: skip
         assert command in shown

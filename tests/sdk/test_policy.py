@@ -18,6 +18,7 @@ def blocked(
     may_enrol: bool = True,
     interactions: int = 1,
     wait_seconds: float = 0.0,
+    offline: bool = False,
 ) -> str | None:
     """The answer for a device that has all it needs but what is given."""
     return blocked_by(
@@ -26,6 +27,7 @@ def blocked(
         may_enrol=may_enrol,
         interactions=interactions,
         wait_seconds=wait_seconds,
+        offline=offline,
     )
 
 
@@ -35,6 +37,7 @@ def test_a_device_with_all_it_needs_may_join() -> None:
 
 def test_one_missing_thing_is_named() -> None:
     assert blocked(consented=False) == policy.NO_CONSENT
+    assert blocked(offline=True) == policy.OFFLINE
     assert blocked(reachable=False) == policy.NO_SERVER
     assert blocked(may_enrol=False) == policy.NO_TOKEN
     assert blocked(interactions=0) == policy.NOTHING_TO_SHARE
@@ -49,18 +52,20 @@ def test_a_wait_that_is_over_blocks_nothing(wait: float) -> None:
 def test_the_first_reason_to_fix_is_named_whatever_else_is_missing() -> None:
     order = [
         policy.NO_CONSENT,
+        policy.OFFLINE,
         policy.NO_SERVER,
         policy.NO_TOKEN,
         policy.NOTHING_TO_SHARE,
         policy.TOLD_TO_WAIT,
     ]
-    for good in product([True, False], repeat=5):
+    for good in product([True, False], repeat=6):
         found = blocked(
             consented=good[0],
-            reachable=good[1],
-            may_enrol=good[2],
-            interactions=int(good[3]),
-            wait_seconds=0.0 if good[4] else 5.0,
+            offline=not good[1],
+            reachable=good[2],
+            may_enrol=good[3],
+            interactions=int(good[4]),
+            wait_seconds=0.0 if good[5] else 5.0,
         )
         missing = [word for word, fine in zip(order, good, strict=True) if not fine]
         assert found == (missing[0] if missing else None)

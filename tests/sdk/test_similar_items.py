@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedrap.local_model import ItemList, LocalModel
+from fedrap.held import ItemList, head_of
+from fedrap.local_model import LocalModel
 from fedrap.store import Interaction
+from fedrap_core.items import join_ids
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import Scoring
 from fedrap_core.quantize import quantize_rows
@@ -22,8 +24,9 @@ ROWS = [[1.0, 0.1], [0.9, 0.2], [0.0, 1.0], [0.1, 2.0], [0.0, 0.0], [1.0, 0.1]]
 
 def _model(rows: list[list[float]] = ROWS) -> LocalModel:
     common = CommonItems(1, quantize_rows(np.array(rows)))
-    release = pack_release(bytes(16), 0, common, 1, Scoring())
-    return LocalModel(release, ItemList(1, NAMES, [5]))
+    head = head_of(pack_release(bytes(16), 1, common, 1, Scoring()))
+    retired = np.array([5], dtype="<u4").tobytes()
+    return LocalModel(head, common, ItemList(1, len(NAMES), join_ids(NAMES), retired))
 
 
 def test_the_most_alike_come_first_whatever_their_length() -> None:

@@ -247,7 +247,7 @@ async def test_a_release_is_asked_for_by_the_version_that_is_held() -> None:
 
 
 async def test_a_good_catalogue_is_asked_for_from_its_row_on() -> None:
-    news = Catalogue(version=2, start=5, items=["é", "b"], retired=[0])
+    news = Catalogue(version=2, start=5, count=2, items="é\nb\n".encode(), retired=bytes(4))
 
     async def answer(request: web.Request) -> web.Response:
         assert (request.path, request.query["start"]) == ("/v1/catalogue", "5")

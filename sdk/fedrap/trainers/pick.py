@@ -51,7 +51,7 @@ def choose_trainer(
             return Choice("torch", f"{accelerator} is present and the work is worth sending there")
     refusal = _onnxruntime_refusal()
     if refusal:
-        return Choice("numpy", f"onnxruntime cannot be imported ({refusal})")
+        return Choice("numpy", f"onnxruntime cannot be used ({refusal})")
     if prefer_gpu or devices >= MANY_DEVICES:
         return Choice("onnx", "torch finds no accelerator, so ONNX Runtime on the CPU")
     return Choice("onnx", "ONNX Runtime on the CPU is the default of a single device")
@@ -106,8 +106,10 @@ def _accelerator() -> str:
 
 def _onnxruntime_refusal() -> str:
     """Why onnxruntime does not import, or nothing."""
-    from fedrap.trainers._ort import load_onnxruntime
+    from fedrap.trainers._ort import ASSETS, load_onnxruntime
 
+    if not any(ASSETS.glob("*.onnx")):  # a bundler that packs code only leaves them out
+        return "its graphs were not packed with the app"
     try:
         load_onnxruntime()
     except (ImportError, OSError) as error:

@@ -1,0 +1,278 @@
+"""A coordinator in memory, for the tests of an app: no socket, no server, no waiting.
+
+    fake = FakeCoordinator(["tea", "mug", "book", "lamp"], alike=[["tea", "mug"]])
+    with FedRap.open(tmp_path, transport=fake, token="any") as device:
+        ...
+    assert fake.updates[0].items == ("tea",)
+
+It is a real implementation of the SDK's `Transport`: it enrols, checks signatures and nonces,
+gives places by the rules of a plan, opens what it is sent, and passes the suite that HTTP with a
+real coordinator passes. What it does not do is learn: C changes when a test says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedrap.errors import CoordinatorUnreachable
+from fedrap.fake_rounds import FakeRounds, SentUpdate, refusal
+from fedrap.identity import Signer
+from fedrap_core.errors import FedRapError
+from fedrap_core.items import join_ids
+from fedrap_core.model import CommonItems
+from fedrap_core.plan import Plan, Scoring, SolveMethod
+from fedrap_core.quantize import quantize_rows
+from fedrap_core.wire import problems
+from fedrap_core.wire.codec import encode
+from fedrap_core.wire.keys import public_from_point
+from fedrap_core.wire.messages import (
+    Accepted,
+    Catalogue,
+    Delta,
+    Enrol,
+    Enrolled,
+    Forget,
+    Offer,
+    OfferRequest,
+    Release,
+)
+from fedrap_core.wire.releases import pack_delta, pack_release
+from fedrap_core.wire.signing import (
+    DEVICE_HEADER,
+    NONCE_HEADER,
+    SIGNATURE_HEADER,
+    signed_bytes,
+    verify,
+)
+
+__all__ = ["Call", "FakeCoordinator", "SentUpdate", "planted_items"]
+
+Matrix = npt.NDArray[np.float64]
+MOST_DIRECTIONS = 64  # groups beyond this share the directions of C at random
+
+
+@dataclass(frozen=True)
+class Call:
+    """One thing a device asked for."""
+
+    verb: str  # a method of Transport: enrol, release, catalogue, offer, send_update, forget
+    size_bytes: int  # of the message that the device sent; 0 where it only asks
+
+
+@dataclass
+class _Fault:
+    """An answer that a test ordered."""
+
+    error: FedRapError
+    verb: str | None
+    left: int
+
+
+class FakeCoordinator:
+    """Passes for a coordinator wherever the SDK takes a `transport`.
+
+    Args:
+        items: the catalogue; row 0 first.
+        alike: groups of items that people like together. Who likes one item of a group is
+            recommended the others, in the order given. By default each five items in a row.
+        common: C itself, (items, k), instead of a planted one.
+        tokens: enrolment tokens, one device each; by default any token does, any time.
+        plan: what rounds ask for; its `dim` is set to that of C.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[str],
+        *,
+        alike: Sequence[Sequence[str]] = (),
+        common: npt.ArrayLike | None = None,
+        tokens: Collection[str] | None = None,
+        plan: Plan | None = None,
+    ) -> None:
+        matrix = planted_items(items, alike) if common is None else common
+        self.items: list[str] = list(items)
+        self.retired: list[int] = []
+        self.calls: list[Call] = []
+        self.updates: list[SentUpdate] = []
+        self.unreachable = False
+        self._tokens = None if tokens is None else set(tokens)
+        self._task = os.urandom(16)
+        self._keys: dict[bytes, bytes] = {}
+        self._nonces: dict[bytes, int] = {}
+        self._faults: list[_Fault] = []
+        self._versions: list[CommonItems] = []
+        self._latest = self._released(matrix)
+        wanted = plan or Plan()
+        if isinstance(wanted.method, SolveMethod):
+            method = msgspec.structs.replace(wanted.method, dim=self._latest.dim)
+            wanted = msgspec.structs.replace(wanted, method=method)
+        self._rounds = FakeRounds(wanted, self._task)
+
+    def refuse(
+        self,
+        code: str,
+        *,
+        retry_after: float | None = None,
+        times: int = 1,
+        verb: str | None = None,
+    ) -> None:
+        """Answer the next calls (of that verb) with a problem, such as `too-soon`.
+
+        Raises:
+            ValueError: there is no such problem code.
+        """
+        if code not in problems.ALL:
+            raise ValueError(f"no problem {code!r}; there are {', '.join(sorted(problems.ALL))}")
+        self._faults.append(_Fault(refusal(problems.ALL[code], retry_after), verb, times))
+
+    def publish(self, common: npt.ArrayLike | None = None, *, new_items: Sequence[str] = ()) -> int:
+        """End the round with a release, of the same C unless told otherwise; gives its version.
+
+        New items get rows of zeros at the end, as from a real coordinator.
+        """
+        self.items += new_items
+        old = self._versions[-1].items.to_float()
+        matrix = np.zeros((len(self.items), old.shape[1]))
+        matrix[: len(old)] = old
+        self._latest = self._released(matrix if common is None else common)
+        self._rounds.open_next()
+        return self._latest.version
+
+    @property
+    def sent_bytes(self) -> int:
+        """All that left devices, in messages; signatures and HTTP come on top."""
+        return sum(call.size_bytes for call in self.calls)
+
+    @property
+    def devices(self) -> int:
+        """How many are enrolled."""
+        return len(self._keys)
+
+    async def enrol(self, token: str, public_key: bytes) -> Enrolled:
+        self._called("enrol", len(encode(Enrol(token=token, public_key=public_key))))
+        try:
+            public_from_point(public_key)
+        except FedRapError as error:
+            raise refusal(problems.MALFORMED) from error
+        if self._tokens is not None:
+            if token not in self._tokens:
+                raise refusal(problems.TOKEN_REFUSED)
+            self._tokens.remove(token)
+        device = os.urandom(16)
+        self._keys[device] = public_key
+        return Enrolled(device=device, task=self._task)
+
+    async def release(self, have: int | None) -> Release | Delta | None:
+        self._called("release", 0)
+        if have == self._latest.version:
+            return None
+        if have is None or not 0 < have < self._latest.version:
+            return self._latest
+        delta = pack_delta(self._versions[have - 1], self._versions[-1], self._latest)
+        return self._latest if delta is None else delta
+
+    async def catalogue(self, start: int) -> Catalogue:
+        self._called("catalogue", 0)
+        items = self.items[start:]
+        return Catalogue(
+            version=self._latest.catalogue,
+            start=start,
+            count=len(items),
+            items=join_ids(items),
+            retired=np.array(sorted(self.retired), dtype="<u4").tobytes(),
+        )
+
+    async def offer(self, signer: Signer, release: int) -> Offer:
+        body = encode(OfferRequest(release=release))
+        self._called("offer", len(body))
+        return self._rounds.offer(self._signed(signer, "offer", body), release, self._latest)
+
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+        self._called("send_update", len(body))
+        device = self._signed(signer, "send_update", body)
+        common = self._versions[-1]
+        receipt, share = self._rounds.accept(device, round_id, body, self._latest, common)
+        if share is not None:
+            names = tuple(self.items[row] for row in share.rows)
+            step = self._latest.step + 1
+            self.updates.append(SentUpdate(device, step, len(body), names, share))
+        return receipt
+
+    async def forget(self, signer: Signer) -> None:
+        body = encode(Forget())
+        self._called("forget", len(body))
+        device = self._signed(signer, "forget", body)
+        del self._keys[device]
+
+    async def close(self) -> None:
+        """Nothing was opened; a device may come again."""
+
+    def _called(self, verb: str, size_bytes: int) -> None:
+        if self.unreachable:
+            raise CoordinatorUnreachable("no answer: the fake coordinator is told to be away")
+        self.calls.append(Call(verb, size_bytes))
+        for fault in self._faults:
+            if fault.left and fault.verb in (None, verb):
+                fault.left -= 1
+                raise fault.error
+
+    def _signed(self, signer: Signer, verb: str, body: bytes) -> bytes:
+        """Who signed this; a nonce that was used is tried once more, as over HTTP."""
+        for _ in range(2):
+            headers = signer.headers("POST", f"/{verb}", body)
+            device, nonce = bytes.fromhex(headers[DEVICE_HEADER]), int(headers[NONCE_HEADER])
+            if device not in self._keys:
+                raise refusal(problems.NOT_ENROLLED)
+            signature = base64.b64decode(headers[SIGNATURE_HEADER])
+            message = signed_bytes("POST", f"/{verb}", body, device, nonce)
+            try:
+                verify(public_from_point(self._keys[device]), message, signature)
+            except FedRapError as error:
+                raise refusal(problems.BAD_SIGNATURE) from error
+            if nonce > self._nonces.get(device, -1):
+                self._nonces[device] = nonce
+                return device
+        raise refusal(problems.REPLAYED)
+
+    def _released(self, matrix: npt.ArrayLike) -> Release:
+        version = len(self._versions) + 1
+        common = CommonItems(version, quantize_rows(np.asarray(matrix, dtype=np.float64)))
+        if common.size != len(self.items):
+            raise ValueError(f"C has {common.size} rows for {len(self.items)} items")
+        self._versions.append(common)
+        # Step 0 would say that nobody taught C anything. Every release names a catalogue of its
+        # own, so that devices fetch items that are new.
+        return pack_release(self._task, version, common, version, Scoring(ridge=1.0))
+
+
+def planted_items(items: Sequence[str], alike: Sequence[Sequence[str]] = ()) -> Matrix:
+    """A C in which each group has a direction of its own, its first items the longest rows.
+
+    Raises:
+        ValueError: a group names an item that is not there, or that another group has.
+    """
+    place = {item: row for row, item in enumerate(items)}
+    groups = [list(group) for group in alike]
+    named = [item for group in groups for item in group]
+    if len(named) != len(set(named)) or not set(named) <= set(place):
+        raise ValueError("each item of `alike` must be one of the items, and in one group only")
+    if not groups:
+        groups = [list(items[start : start + 5]) for start in range(0, len(items), 5)]
+    taken = {item for group in groups for item in group}
+    groups += [[item] for item in items if item not in taken]
+    dim = max(1, min(len(groups), MOST_DIRECTIONS))
+    directions = np.eye(dim)
+    if len(groups) > dim:
+        directions = np.random.default_rng(0).normal(0.0, dim**-0.5, (len(groups), dim))
+    matrix = np.zeros((len(items), dim))
+    for group, direction in zip(groups, directions, strict=True):
+        for rank, item in enumerate(group):
+            matrix[place[item]] = direction * (1.0 - 0.5 * rank / len(group))
+    return matrix

@@ -1,0 +1,104 @@
+"""Two coordinators for the suite of transports: the fake one, and a real one over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from fedrap.http_transport import HttpTransport
+from fedrap.identity import Credentials, Signer
+from fedrap.testing import FakeCoordinator
+from fedrap.transport import Transport
+from fedrap_coordinator.store.memory import MemoryStore
+from fedrap_core.plan import Plan, Privacy
+from fedrap_core.sparse import RowUpdate
+from fedrap_core.wire.codec import encode
+from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
+from fedrap_core.wire.messages import Offer, Release
+from fedrap_core.wire.seal import seal_update
+from fedrap_core.wire.share import encode_share, uniform_shape
+from tests.harness import DIM, ITEMS, one_cell, serve, small_settings
+
+CAP = 2
+
+
+@dataclass
+class World:
+    """A coordinator, a way to it, and what an operator can do."""
+
+    transport: Transport
+    token: Callable[[], Awaitable[str]]
+    release_next: Callable[[], Awaitable[None]]
+    leave: Callable[[], None]
+
+    async def enrolled(self) -> Member:
+        key = new_private_key()
+        answer = await self.transport.enrol(await self.token(), public_point(key.public_key()))
+        nonces = count(1)
+        credentials = Credentials(answer.device, answer.task, private_to_bytes(key))
+        return Member(answer.device, Signer(credentials, lambda: next(nonces)), credentials)
+
+    async def latest(self) -> Release:
+        release = await self.transport.release(None)
+        assert isinstance(release, Release)
+        return release
+
+    async def place(self, member: Member) -> Offer:
+        return await self.transport.offer(member.signer, (await self.latest()).version)
+
+
+@dataclass
+class Member:
+    """An enrolled device without a store."""
+
+    id: bytes
+    signer: Signer
+    credentials: Credentials
+
+    def body(self, offer: Offer, share: RowUpdate | None = None) -> bytes:
+        """A good update's bytes."""
+        chosen = one_cell(0) if share is None else share
+        plain = encode_share(chosen, np.full(uniform_shape(chosen), 0.5))
+        return encode(seal_update(offer, self.id, plain))
+
+
+def fake_world() -> World:
+    """The fake, with tokens that are good once."""
+    tokens: set[str] = {f"token-{number}" for number in range(50)}
+    plan = Plan(privacy=Privacy(cap=CAP))
+    matrix = np.random.default_rng(0).normal(0.0, 0.1, (len(ITEMS), DIM))
+    fake = FakeCoordinator(ITEMS, common=matrix, tokens=tokens, plan=plan)
+    unused = iter(sorted(tokens))
+
+    async def token() -> str:
+        return next(unused)
+
+    async def release_next() -> None:
+        matrix[0, 0] += 0.1
+        fake.publish(matrix)
+
+    def leave() -> None:
+        fake.unreachable = True
+
+    return World(fake, token, release_next, leave)
+
+
+@asynccontextmanager
+async def http_world() -> AsyncIterator[World]:
+    """A real coordinator on a socket; two updates make a release."""
+    settings = small_settings(updates=2, cap=CAP)
+    async with serve(settings, MemoryStore()) as served:
+        transport = HttpTransport(served.url, served.session)
+
+        async def release_next() -> None:
+            for _ in range(2):
+                await (await served.player()).join()
+
+        def leave() -> None:
+            transport._server = "http://127.0.0.1:1"
+
+        yield World(transport, served.token, release_next, leave)
