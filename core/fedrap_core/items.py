@@ -16,7 +16,7 @@ from fedrap_core.errors import MalformedMessage
 MAX_CHARACTERS = 200
 _NEWLINE = 10
 _CHUNK = 8192  # names hashed at once
-_SAMPLE = 64  # every so many keys one is kept
+_SAMPLE = 8  # every so many keys one is kept
 _FACTOR = 0x9E3779B97F4A7C15  # odd, so that powers of it have inverses modulo 2^64
 _INVERSE = pow(_FACTOR, -1, 2**64)
 _MASK = 2**64 - 1
@@ -77,7 +77,7 @@ class ItemIds:
         return ItemIds(self.blob + blob)
 
     def _hash_all(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-        """Every 64th key in order, and all rows in order of their keys."""
+        """Every eighth key in order, and all rows in order of their keys."""
         keys = np.empty(len(self), dtype=np.uint32)
         for start in range(0, len(self), _CHUNK):
             stop = min(start + _CHUNK, len(self))

@@ -27,6 +27,7 @@ from fedrap.errors import (
 from fedrap.ledger import Floor
 from fedrap.results import Erased, Exported, Reason, Recommendation, RoundReport, Status
 from fedrap.retention import Retention
+from fedrap.store import Interaction
 from fedrap_core.errors import FedRapError
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "FedRapError",
     "Floor",
     "InsideEventLoop",
+    "Interaction",
     "Pace",
     "Reason",
     "Recommendation",

@@ -68,8 +68,7 @@ def _record(device: FedRap, arguments: argparse.Namespace) -> Answer:
 
 def _import(device: FedRap, arguments: argparse.Namespace) -> Answer:
     found = read_history(arguments.file, time.time())  # whole and checked before one is kept
-    for one in found:
-        device.record(one.item, kind=one.kind, weight=one.weight, at=one.at)
+    device.record_many(found)
     count = device.status().interactions
     return Answer(
         f"Imported {len(found)}, {count} in all.\n",

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from types import TracebackType
+
+import msgspec
 
 from fedrap import ledger, lifecycle
 from fedrap.background import Pace
@@ -26,6 +28,7 @@ from fedrap.runtime import OnError, Runtime
 from fedrap.state import Consent, DeviceState
 from fedrap.store import DeviceStore, Interaction
 from fedrap.transport import Transport
+from fedrap_core.items import is_item_id
 
 
 class FedRap:
@@ -123,14 +126,28 @@ class FedRap:
         Raises:
             ValueError: an empty or overlong item id, a weight that is not above 0, or no time.
         """
-        if not 0 < len(item) <= 200:
-            raise ValueError("an item id has 1 to 200 characters")
+        self._state.record([self._interaction(item, kind, weight, at)])
+
+    def record_many(self, interactions: Iterable[Interaction]) -> int:
+        """Keep many interactions, all or none, in the order of their times. Returns how many.
+
+        Raises:
+            ValueError: one of them is not valid; nothing was kept.
+        """
+        checked = [self._interaction(*msgspec.structs.astuple(one)) for one in interactions]
+        self._state.record(checked)
+        return len(checked)
+
+    def _interaction(self, item: str, kind: str, weight: float, at: float | None) -> Interaction:
+        if not is_item_id(item):
+            raise ValueError("an item id has 1 to 200 characters and no line break")
         if not 0 < weight <= 1000:
             raise ValueError("a weight lies above 0 and at most at 1000")
-        when = self._state.now() if at is None else at
-        if not math.isfinite(when):
+        if at is not None and not math.isfinite(at):
             raise ValueError("a time is a finite number of seconds since 1970")
-        self._state.record(Interaction(item, kind, float(weight), float(when)))
+        latest = self._state.tap_time()  # nothing happened later than now
+        when = latest if at is None else min(at, latest)
+        return Interaction(item, kind, float(weight), float(when))
 
     def recommend(
         self,

@@ -6,6 +6,7 @@ is first needed, and kept until the history, the trained state or the release ch
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Collection, Sequence
 
@@ -44,6 +45,13 @@ class LocalModel:
         self._read = 0  # interactions that were looked up
         self._known: list[tuple[int, float]] = []  # row and weight of those in C, oldest first
         self._view: tuple[int, PaperState | None, View] | None = None
+
+    def anew(self) -> LocalModel:
+        """The same release without what this one remembers of the history."""
+        other = copy.copy(self)
+        other._lock = threading.RLock()
+        other._read, other._known, other._view = 0, [], None
+        return other
 
     def history(self, interactions: Sequence[Interaction]) -> History:
         """The interactions with items that C has a row for, newest first."""

@@ -62,6 +62,7 @@ class DeviceState:
         numbered = store.numbered_interactions()
         self._numbers = [number for number, _ in numbered]
         self._interactions = [interaction for _, interaction in numbered]
+        self._in_order()
         self._oldest = min((one.at for one in self._interactions), default=math.inf)
         self._consents = store.get("consents", list[Consent]) or []
         self._credentials = store.get("credentials", Credentials)
@@ -135,13 +136,33 @@ class DeviceState:
         self._lock = Gate(self._check_usable)
         self._store.abandon()
 
-    def record(self, interaction: Interaction) -> None:
-        """Durable first, then known."""
+    def record(self, interactions: Sequence[Interaction]) -> None:
+        """Durable first, all or none, then known. What is older than the newest goes in between."""
         with self._lock:
-            self._numbers.append(self._store.add_interaction(interaction))
-            self._interactions.append(interaction)
-            self._oldest = min(self._oldest, interaction.at)
+            if not interactions:
+                return
+            numbers = self._store.add_interactions(interactions)
+            newest = self._interactions[-1].at if self._interactions else -math.inf
+            self._numbers += numbers
+            self._interactions += interactions
+            times = [newest, *(one.at for one in interactions)]
+            if times != sorted(times):
+                self._in_order()
+                self._model = None if self._model is None else self._model.anew()
+            self._oldest = min(self._oldest, *(one.at for one in interactions))
             self.expire()
+
+    def tap_time(self) -> float:
+        """Now, or the time of the newest interaction when the clock was set back since."""
+        with self._lock:
+            newest = self._interactions[-1].at if self._interactions else -math.inf
+            return max(self.now(), newest)
+
+    def _in_order(self) -> None:
+        """Interactions by their time, not by when they were recorded."""
+        order = sorted(range(len(self._interactions)), key=lambda i: self._interactions[i].at)
+        self._interactions = [self._interactions[i] for i in order]
+        self._numbers = [self._numbers[i] for i in order]
 
     def expire(self) -> None:
         """Forget what the retention does not allow any more, and the rows of D that go with it."""
@@ -151,7 +172,8 @@ class DeviceState:
             kept = self._retention.kept(self._interactions, self.now())
             left = [self._interactions[place] for place in kept]
             numbers = [self._numbers[place] for place in kept]
-            model, trained = self._anew(), self._trained
+            model = None if self._model is None else self._model.anew()
+            trained = self._trained
             if model is not None and trained is not None:
                 trained = keep_rows(trained, model.history(left).rows)
             items = {one.item for one in left}
@@ -163,13 +185,6 @@ class DeviceState:
             self._numbers, self._interactions, self._model = numbers, left, model
             self._personal, self._trained = personal, trained
             self._oldest = min((one.at for one in left), default=math.inf)
-
-    def _anew(self) -> LocalModel | None:
-        """The model without what it remembers of the history; others may still use the old one."""
-        held = self._store.get("held", Held)
-        if self._model is None or held is None:
-            return None
-        return LocalModel(held, self._model.common, self._catalogue, self._model.ids)
 
     def interactions(self) -> Sequence[Interaction]:
         """Everything recorded, oldest first; a copy."""

@@ -130,15 +130,18 @@ class DeviceStore:
             self._connection = connect(self._folder / DATABASE)
         return self._connection
 
-    def add_interaction(self, interaction: Interaction) -> int:
-        """Keep one interaction; durable when this returns, also across a kill -9. Its number."""
+    def add_interactions(self, interactions: Sequence[Interaction]) -> list[int]:
+        """Keep all of them or none; durable when this returns, also across a kill -9.
+
+        Returns the number that each was given.
+        """
         with self._transaction():
             row = self._db.execute("SELECT coalesce(max(seq), 0) + 1 FROM event").fetchone()
-            raw = msgspec.msgpack.encode(interaction)
-            self._db.execute(
-                "INSERT INTO event VALUES (?, ?)", (row[0], self._seal("event", row[0], raw))
-            )
-        return int(row[0])
+            numbers = list(range(int(row[0]), int(row[0]) + len(interactions)))
+            for number, one in zip(numbers, interactions, strict=True):
+                sealed = self._seal("event", number, msgspec.msgpack.encode(one))
+                self._db.execute("INSERT INTO event VALUES (?, ?)", (number, sealed))
+        return numbers
 
     def forget_interactions(self, numbers: Sequence[int], blocks: Mapping[str, object]) -> None:
         """Overwrite these interactions, and keep what changes with them, in one transaction."""

@@ -32,7 +32,7 @@ def filled(folder: Path, count: int = 300) -> Path:
     """A closed store with this many interactions; returns its file."""
     store = opened(folder)
     for number in range(count):
-        store.add_interaction(an_interaction(f"{SECRET}-{number}"))
+        store.add_interactions([an_interaction(f"{SECRET}-{number}")])
     store.put("ledger", ["one"])
     store.put("personal", {"a": 1.0})
     store.commit_round(b"r" * 16, b"first body", {})
@@ -187,11 +187,11 @@ def test_a_round_is_kept_whole_or_not_at_all(
 
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    store.add_interaction(an_interaction())
+    store.add_interactions([an_interaction()])
     pages = store._db.execute("PRAGMA page_count").fetchone()[0]
     store._db.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreDamaged, match="full"):
-        store.add_interaction(an_interaction("x" * 100_000))
+        store.add_interactions([an_interaction("x" * 100_000)])
     assert store.interactions() == [an_interaction()]
     store.close()
 
