@@ -34,7 +34,7 @@ TARGETS = {
     "recommend_32000_ms": 5.0,
     "recommend_1000000_ms": 50.0,
     "resident_32000_mb": 100.0,
-    "model_1000000_mb": 64.0,
+    "rows_1000000_mb": 64.0,
 }
 
 
@@ -237,6 +237,9 @@ def measure(sizes: list[int]) -> dict[str, Any]:
         for size in sizes:
             _child("prepare", folder / str(size), size)
             by_size[str(size)] = _child("size", folder / str(size), size)
+            # What the rows cost, beyond what any catalogue does: the first size is the smallest.
+            smallest = by_size[str(sizes[0])]["model_mb"]
+            by_size[str(size)]["rows_mb"] = by_size[str(size)]["model_mb"] - smallest
         calls = _child("calls", folder / "calls")
         rounds = _child("round", folder / "round")
     imports = measure_import()

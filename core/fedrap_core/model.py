@@ -8,6 +8,7 @@ bytes cost. D exists only for items the user touched; in `solve` a row of D has 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,13 +76,19 @@ class CommonItems:
             out[start : start + BLOCK] = np.sqrt(np.einsum("jk,jk->j", block, block))
         return out * self.items.scales
 
-    def scores(self, user: Floats) -> npt.NDArray[np.float32]:
-        """<u, C_j> of every item, without a float copy of C: (m,)."""
-        out = np.empty(self.size, dtype=np.float32)
+    def score_blocks(self, user: Floats) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+        """<u, C_j> block by block, without a float copy of C: (first row, (<=BLOCK,))."""
         u = user.astype(np.float32)
         for start in range(0, self.size, BLOCK):
             part = slice(start, start + BLOCK)
-            out[part] = (self.items.values[part].astype(np.float32) @ u) * self.items.scales[part]
+            block = self.items.values[part].astype(np.float32)  # (<=BLOCK, k)
+            yield start, (block @ u) * self.items.scales[part]
+
+    def scores(self, user: Floats) -> npt.NDArray[np.float32]:
+        """<u, C_j> of every item: (m,)."""
+        out = np.empty(self.size, dtype=np.float32)
+        for start, scores in self.score_blocks(user):
+            out[start : start + len(scores)] = scores
         return out
 
 

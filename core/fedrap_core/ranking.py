@@ -58,13 +58,26 @@ def top_k(scores: Floats, k: int) -> Rows:
     return np.asarray(chosen[order], dtype=np.int64)
 
 
+def best_rows(common: CommonItems, user: Floats, n: int, allowed: npt.NDArray[np.bool_]) -> Rows:
+    """`top_k` of <u, C_j> over the allowed rows, in memory that does not grow with C."""
+    rows, scores = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+    limit = -np.inf  # a row of a later block must beat this: at a tie the lower row is first
+    for start, block in common.score_blocks(user):
+        found = np.flatnonzero(allowed[start : start + len(block)] & (block > limit))
+        rows = np.concatenate([rows, found + start])
+        scores = np.concatenate([scores, block[found]])
+        if len(rows) > 2 * n:
+            kept = np.sort(top_k(scores, n))  # in order of row, so that ties stay as they are
+            rows, scores = rows[kept], scores[kept]
+            limit = float(scores.min()) if n else np.inf
+    return rows[top_k(scores, n)]
+
+
 def rank(
     common: CommonItems, taste: Taste, scoring: Scoring, n: int, allowed: npt.NDArray[np.bool_]
 ) -> Ranked:
     """The n best of the allowed items: (m,) booleans say which rows may be shown."""
-    scores = np.where(allowed, common.scores(taste.user), -np.inf)  # (m,)
-    short = top_k(scores, max(n, SHORTLIST))
-    short = short[np.isfinite(scores[short])]
+    short = best_rows(common, taste.user, max(n, SHORTLIST), allowed)
     theirs = common.take(short)  # (s, k)
     shared = theirs @ taste.user  # (s,) float64, so that reasons add up to it
     personal = borrowed(taste, short, theirs, scoring).sum(axis=1)  # (s,)

@@ -19,7 +19,8 @@ from fedrap_core.quantize import QuantizedRows
 from fedrap_core.wire.messages import Catalogue, Delta, Release
 from fedrap_core.wire.releases import apply_delta, unpack_release
 
-CHUNK = 16_384  # rows
+CHUNK = 16_384  # rows of C in one record
+PIECE = 500_000  # bytes of ids in one record
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -31,6 +32,15 @@ class Held(msgspec.Struct, frozen=True):
     dim: int
     model: bytes
     scoring: AnyScoring
+
+
+class CatalogueHead(msgspec.Struct, frozen=True):
+    """What is kept of a catalogue beside its ids, which go into pieces."""
+
+    version: int
+    count: int
+    retired: bytes
+    size_bytes: int
 
 
 class ItemList(msgspec.Struct, frozen=True):
@@ -105,6 +115,32 @@ def load_common(held: Held, read: Callable[[str], bytes | None]) -> CommonItems:
         part = np.frombuffer(raw, dtype=np.int8, offset=4 * rows)
         values[start : start + rows] = part.reshape(rows, held.dim)
     return CommonItems(held.version, QuantizedRows(values, scales))
+
+
+def catalogue_blocks(catalogue: ItemList) -> dict[str, object]:
+    """What the store must write for this catalogue."""
+    c = catalogue
+    head = CatalogueHead(c.version, c.count, c.retired, len(c.items))
+    pieces = {
+        f"ids/{start // PIECE}": c.items[start : start + PIECE]
+        for start in range(0, len(c.items), PIECE)
+    }
+    return {"catalogue": head, **pieces}
+
+
+def load_catalogue(head: CatalogueHead | None, read: Callable[[str], bytes | None]) -> ItemList:
+    """The catalogue from its pieces; an empty one when there is none.
+
+    Raises:
+        StoreDamaged: a piece is missing.
+    """
+    if head is None:
+        return ItemList()
+    pieces = [read(f"ids/{n}") or b"" for n in range(-(-head.size_bytes // PIECE))]
+    items = b"".join(pieces)
+    if len(items) != head.size_bytes:
+        raise StoreDamaged("a part of the catalogue is missing; erase it and sync again")
+    return ItemList(head.version, head.count, items, head.retired)
 
 
 def _pack(common: CommonItems, number: int) -> bytes:

@@ -15,7 +15,17 @@ import msgspec
 
 from fedrap.errors import StoreBusy, StoreClosed
 from fedrap.gate import Gate
-from fedrap.held import Held, ItemList, head_of, kept_blocks, load_common, read_release
+from fedrap.held import (
+    CatalogueHead,
+    Held,
+    ItemList,
+    catalogue_blocks,
+    head_of,
+    kept_blocks,
+    load_catalogue,
+    load_common,
+    read_release,
+)
 from fedrap.identity import Credentials
 from fedrap.ledger import Entry
 from fedrap.local_model import LocalModel
@@ -68,7 +78,8 @@ class DeviceState:
         self._credentials = store.get("credentials", Credentials)
         self._entries = store.get("ledger", list[Entry]) or []
         self._nonce = store.get("nonce", int) or 0
-        self._catalogue = store.get("catalogue", ItemList) or ItemList()
+        head = store.get("catalogue", CatalogueHead)
+        self._catalogue = load_catalogue(head, lambda name: store.get(name, bytes))
         self._personal = store.get("personal", dict[str, float]) or {}
         self._trained = unpack_trained(store.get("trained", TrainedBlock))
         self._dropped = store.get("dropped", int) or 0
@@ -305,5 +316,8 @@ class DeviceState:
         except MalformedMessage as error:
             raise BrokenModel("a catalogue that is not a list of ids") from error
         with self._lock:
-            self._store.put_all({"catalogue": catalogue, **kept_blocks(message, common)})
+            blocks = kept_blocks(message, common)
+            if known is None:
+                blocks |= catalogue_blocks(catalogue)
+            self._store.put_all(blocks)
             self._model, self._catalogue = model, catalogue

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from fedrap_core import ranking
 from fedrap_core.learn import Learner, Learning, RoundSum, compute_share, learn_step, pose_share
-from fedrap_core.model import CommonItems
+from fedrap_core.model import BLOCK, CommonItems
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.quantize import quantize_rows
-from fedrap_core.ranking import explain, rank, top_k
+from fedrap_core.ranking import best_rows, explain, rank, top_k
 from fedrap_core.solve import Taste, derive_taste
 from tests.core.made import history_of, quick, random_history, random_items, scaled_items, seeds
 
@@ -117,3 +117,17 @@ def test_on_a_checkerboard_the_withheld_item_ranks_first() -> None:
         allowed = np.ones(users, dtype=np.bool_)
         allowed[rows] = False
         assert rank(common, taste, scoring, 3, allowed).rows[0] == withheld
+
+
+@quick
+@given(seeds, st.integers(0, 30))
+def test_the_best_rows_block_by_block_are_those_of_the_whole(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    # Few distinct values, so that many scores are equal; more rows than one block.
+    values = rng.integers(-2, 3, size=(2 * BLOCK + 17, 2)).astype(np.int8)
+    common = scaled_items(values, np.ones(len(values)))
+    user, allowed = rng.integers(-2, 3, size=2).astype(np.float64), rng.random(len(values)) < 0.3
+    scores = np.where(allowed, common.scores(user), -np.inf)
+    expected = top_k(scores, n)
+    expected = expected[np.isfinite(scores[expected])]
+    assert best_rows(common, user, n, allowed).tolist() == expected.tolist()
