@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,3 +78,11 @@ def test_every_link_between_the_documents_leads_somewhere() -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("spec/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_base_install_pulls_only_what_the_architecture_lists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {re.split(r"[<>=\[; ]", one)[0] for one in project["dependencies"]}
+    drawn = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"\| base dependencies \| `([^`]+)`", drawn)
+    assert names == set(listed.split())

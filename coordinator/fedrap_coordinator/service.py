@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedrap_coordinator.admission import check_envelope, open_share, read_update
+from fedrap_coordinator.admission import check_envelope, read_update
+from fedrap_coordinator.aggregator import Aggregator
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.participation import why_not
@@ -29,9 +30,8 @@ from fedrap_coordinator.releases import (
 )
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.protocol import Added, Extent, Store
-from fedrap_core.aggregate import Accumulator
-from fedrap_core.errors import BrokenModel, FedRapError
+from fedrap_coordinator.store.protocol import Added, CatalogueView, Store
+from fedrap_core.errors import BrokenModel
 from fedrap_core.items import is_item_id, join_ids
 from fedrap_core.plan import Plan
 from fedrap_core.wire import problems
@@ -57,6 +57,7 @@ class Coordinator:
         self.keyring = keyring
         self._settings = settings
         self._clock = clock
+        self._aggregator = Aggregator(keyring, settings.serve.max_body_bytes)
         self._turn = asyncio.Lock()
         self._plan = settings.plan()
         self._task = b""
@@ -182,13 +183,7 @@ class Coordinator:
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""
         view = await self.store.catalogue(start)
-        return Catalogue(
-            version=view.version,
-            start=start,
-            count=len(view.items),
-            items=join_ids(list(view.items)),
-            retired=np.array(view.retired, dtype="<u4").tobytes(),
-        )
+        return await asyncio.to_thread(_pack_catalogue, view, start)
 
     async def add_items(self, items: Sequence[str]) -> int:
         """New items get rows at once, and numbers in C with the next release.
@@ -299,8 +294,7 @@ class Coordinator:
         check_envelope(update, offer, device)
         if not await self.store.is_assigned(round_id, device):
             raise Refusal(problems.NOT_ASSIGNED)
-        size, dim = model.common.size, model.common.dim
-        await asyncio.to_thread(open_share, update, self.keyring.seal, size, dim)
+        await asyncio.to_thread(self._aggregator.check, update, model.common)
         async with self._turn:
             await self._keep(device, round_id, digest, body)
             await self._advance()
@@ -319,43 +313,35 @@ class Coordinator:
         """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
         assert self._round is not None
         assert self._model is not None
-        view = await self.store.extent()
-        size, dim = self._model.common.size, self._model.common.dim
-        accumulator = Accumulator(size, dim, self._plan.privacy.clip)
-        async for bodies in self.store.sealed_updates(self._round.id):
-            await asyncio.to_thread(self._add_all, accumulator, bodies)
+        round_, model, view = self._round, self._model, await self.store.extent()
         try:
-            if accumulator.devices < self._plan.min_updates:
-                raise BrokenModel("too few updates of this round could be opened")
-            model = await asyncio.to_thread(self._learn, accumulator, view, self._round.step)
+            total = await self._aggregator.total(
+                self.store.sealed_updates(round_.id), model.common, self._plan, round_.step
+            )
+            made = await asyncio.to_thread(
+                next_model, self._task, model, total, view, self._settings
+            )
         except BrokenModel:
-            log.exception("round abandoned", extra={"step": self._round.step})
+            log.exception("round abandoned", extra={"step": round_.step})
             await self._move(Phase.ABANDONED)
         else:
-            await self.store.add_release(model.stored, self._round.id)
-            self._model = model
-            log.info(
-                "released",
-                extra={"version": model.stored.version, "updates": accumulator.devices},
-            )
+            await self.store.add_release(made.stored, round_.id)
+            self._model = made
+            log.info("released", extra={"version": made.stored.version, "updates": total.devices})
         self._round = None
-
-    def _add_all(self, accumulator: Accumulator, bodies: Sequence[bytes]) -> None:
-        size, dim = accumulator.shape
-        for body in bodies:
-            try:
-                update = read_update(body, self._settings.serve.max_body_bytes)
-                accumulator.add(open_share(update, self.keyring.seal, size, dim))
-            except FedRapError:  # each was opened once before it was stored
-                log.exception("a stored update does not open; was a key lost?")
-
-    def _learn(self, accumulator: Accumulator, view: Extent, step: int) -> Model:
-        assert self._model is not None
-        total = accumulator.total(self._plan.privacy.noise, self.keyring.noise, step)
-        return next_model(self._task, self._model, total, view, self._settings)
 
     def _later(self, problem: problems.Problem) -> Refusal:
         """A refusal that says when to come back, spread so that devices do not all come at once."""
         wait = self._settings.serve.retry_seconds
         spread = int.from_bytes(os.urandom(2), "big") / 65536
         return Refusal(problem, retry_after=wait * (1 + spread))
+
+
+def _pack_catalogue(view: CatalogueView, start: int) -> Catalogue:
+    return Catalogue(
+        version=view.version,
+        start=start,
+        count=len(view.items),
+        items=join_ids(list(view.items)),
+        retired=np.array(view.retired, dtype="<u4").tobytes(),
+    )

@@ -7,6 +7,7 @@ popularity, beside a C that never learnt, and beside the planted truth.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,7 +24,7 @@ from fedrap import FedRap, Recommendation, RoundReport
 from fedrap.http_transport import HttpTransport
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.handlers import COORDINATOR, REGISTRY
-from fedrap_coordinator.keyring import open_keyring
+from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.rounds import RoundLimits
 from fedrap_coordinator.settings import Serve, Settings
 from fedrap_coordinator.store.sql import SqlStore
@@ -31,6 +32,7 @@ from fedrap_core.learn import Learning
 from fedrap_core.paper.variants import make_variant
 from fedrap_core.plan import Method, PaperMethod, Privacy, SolveMethod
 from fedrap_core.wire.codec import decode
+from fedrap_core.wire.keys import new_private_key
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
 from fedrap_simulation.quality import (
@@ -111,7 +113,6 @@ def settings_for(plan: DemoPlan, folder: Path, population: Population) -> Settin
     method, privacy = _method(plan, privacy)
     return Settings(
         database=f"sqlite:///{folder / 'coordinator.sqlite'}",
-        keys=str(folder / "keys"),
         seed=plan.seed,
         serve=Serve(port=0, retry_seconds=0.2),
         round=RoundLimits(
@@ -206,7 +207,10 @@ async def run_demo(plan: DemoPlan, folder: Path, progress: Progress) -> DemoResu
 @asynccontextmanager
 async def _serve(settings: Settings) -> AsyncIterator[tuple[web.Application, str]]:
     """The real coordinator on a free port of loopback."""
-    app = create_app(settings, SqlStore(settings.database), open_keyring(Path(settings.keys)))
+    # The noise follows from the seed, so that the demo's numbers repeat. Never do so with people.
+    noise = hashlib.sha256(b"fedrap demo %d" % settings.seed).digest()
+    keyring = Keyring(new_private_key(), noise)
+    app = create_app(settings, SqlStore(settings.database), keyring)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

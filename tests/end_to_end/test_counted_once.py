@@ -77,7 +77,9 @@ async def test_over_several_rounds_no_cell_is_counted_twice_within_b(
 
         async def greedy(player: Player, row: int) -> None:
             """Asks again and again, and takes part whenever it is let in."""
-            for _ in range(40):
+            for _ in range(5000):  # far more than it takes, so that a busy machine is no failure
+                if len(sums) >= rounds:
+                    return
                 answer = await player.ask()
                 if answer.status != 200:
                     await asyncio.sleep(0.005)

@@ -1,0 +1,64 @@
+"""The aggregator: the only code that sees a plaintext share, and only for as long as it adds it.
+
+It stands behind a seam of two verbs, so that secure aggregation can take its place. CPU work runs
+in threads; memory does not depend on how many updates a round has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+from fedrap_coordinator.admission import open_share, read_update
+from fedrap_coordinator.keyring import Keyring
+from fedrap_core.aggregate import Accumulator
+from fedrap_core.errors import BrokenModel, FedRapError
+from fedrap_core.learn import RoundSum
+from fedrap_core.model import CommonItems
+from fedrap_core.plan import Plan
+from fedrap_core.wire.messages import Update
+
+log = logging.getLogger(__name__)
+
+
+class Aggregator:
+    """Opens sealed updates and sums them."""
+
+    def __init__(self, keyring: Keyring, max_body_bytes: int) -> None:
+        self._keyring = keyring
+        self._max_body_bytes = max_body_bytes
+
+    def check(self, update: Update, common: CommonItems) -> None:
+        """Returns when the update can be counted; what it says is forgotten again.
+
+        Raises:
+            MalformedMessage, UnsupportedVersion, WrongShape, NotFinite: it cannot.
+        """
+        open_share(update, self._keyring.seal, common.size, common.dim)
+
+    async def total(
+        self, bodies: AsyncIterator[Sequence[bytes]], common: CommonItems, plan: Plan, step: int
+    ) -> RoundSum:
+        """The round's sum, clipped and noised as the plan says.
+
+        Raises:
+            BrokenModel: fewer updates than the plan allows a release from.
+        """
+        accumulator = Accumulator(common.size, common.dim, plan.privacy.clip)
+        async for some in bodies:
+            await asyncio.to_thread(self._add, accumulator, some)
+        if accumulator.devices < plan.min_updates:
+            raise BrokenModel("too few updates of this round could be opened")
+        return await asyncio.to_thread(
+            accumulator.total, plan.privacy.noise, self._keyring.noise, step
+        )
+
+    def _add(self, accumulator: Accumulator, bodies: Sequence[bytes]) -> None:
+        size, dim = accumulator.shape
+        for body in bodies:
+            try:
+                update = read_update(body, self._max_body_bytes)
+                accumulator.add(open_share(update, self._keyring.seal, size, dim))
+            except FedRapError:  # each was opened once before it was stored
+                log.exception("a stored update does not open; was a key lost?")
