@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import secrets
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from fedrap_coordinator.handlers import COORDINATOR, REGISTRY
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
 from fedrap_coordinator.rounds import RoundLimits
 from fedrap_coordinator.settings import Serve, Settings
+from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.learn import Learning
@@ -235,3 +238,33 @@ def one_cell(row: int, value: float = 1.0, dim: int = DIM) -> RowUpdate:
     values = np.zeros((1, dim))
     values[0, 0] = value
     return RowUpdate(np.array([row], dtype=np.int64), values, np.zeros(triangle_size(dim)))
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a coordinator is, and tokens for it."""
+
+    url: str
+    tokens: list[str]
+
+
+@contextmanager
+def running(items: list[str]) -> Iterator[Address]:
+    """A coordinator in a thread, as another machine would be; two updates make a release."""
+    ready: list[Address] = []
+    started, over = threading.Event(), threading.Event()
+
+    async def run() -> None:
+        async with serve(small_settings(updates=2), MemoryStore(), items=items) as served:
+            ready.append(Address(served.url, [await served.token() for _ in range(8)]))
+            started.set()
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    try:
+        assert started.wait(20)
+        yield ready[0]
+    finally:
+        over.set()
+        thread.join(20)

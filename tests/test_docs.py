@@ -2,57 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import sys
-import threading
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fedrap_coordinator.commands import run as coordinator
-from fedrap_coordinator.store.memory import MemoryStore
-from tests.harness import serve, small_settings
+from tests.harness import ITEMS, running
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def coordinator_address() -> Iterator[tuple[str, str]]:
-    """A running coordinator's address and a token for it."""
-    ready: list[tuple[str, str]] = []
-    started, over = threading.Event(), threading.Event()
-
-    async def run() -> None:
-        async with serve(small_settings(updates=2), MemoryStore()) as served:
-            ready.append((served.url, await served.token()))
-            started.set()
-            await asyncio.to_thread(over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(run()))
-    thread.start()
-    try:
-        assert started.wait(20)
-        yield ready[0]
-    finally:
-        over.set()
-        thread.join(20)
-
-
-def test_the_readmes_code_runs_letter_for_letter(
-    coordinator_address: tuple[str, str], tmp_path: Path
-) -> None:
+def test_the_readmes_code_runs_letter_for_letter(tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    url, token = coordinator_address
-    environment = {"HOME": str(tmp_path), "FEDRAP_SERVER": url, "FEDRAP_TOKEN": token}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+    with running(ITEMS) as there:
+        token = there.tokens[0]
+        environment = {"HOME": str(tmp_path), "FEDRAP_SERVER": there.url, "FEDRAP_TOKEN": token}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment, capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
     assert len(re.findall(r"^item-\d+ [+-]\d\.\d{3}$", done.stdout, re.MULTILINE)) == 5
     assert "rounds=1" in done.stdout
 

@@ -44,8 +44,11 @@ class ItemIds:
             raise MalformedMessage("the last item id has no end")
         self.blob = blob
         self._ends = _ends_of(blob)  # (m,) where the newline behind each id is
-        lengths = np.diff(self._ends.astype(np.int64), prepend=-1) - 1  # (m,) bytes
-        if len(lengths) and (lengths.min() < 1 or lengths.max() > 4 * MAX_CHARACTERS):
+        first = int(self._ends[0]) if len(self) else 1
+        steps = np.diff(self._ends)  # (m - 1,) bytes of each but the first, and its newline
+        least, most = int(steps.min(initial=2)), int(steps.max(initial=2))
+        longest = 4 * MAX_CHARACTERS
+        if not (1 <= first <= longest and least >= 2 and most <= longest + 1):
             raise MalformedMessage("an item id is empty or too long")
         self._index: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]] | None = None
 

@@ -112,8 +112,11 @@ class Joiner:
         )
 
     async def _run(self, transport: Transport, hear: Callable[[Exception], None]) -> RoundReport:
-        enrolled = self._state.credentials() is not None
-        token = None if enrolled else self._token_text()
+        try:
+            token = await self._token()
+        except Exception as error:  # the app's own callable: its backend may be out of reach
+            hear(error)
+            return RoundReport(False, policy.NO_TOKEN)
         floor = self._access.floor
         runner = RoundRunner(self._state, transport, self._chosen_trainer(), floor, token)
         try:
@@ -144,9 +147,12 @@ class Joiner:
     def _reachable(self) -> bool:
         return self._access.transport is not None or self._access.server is not None
 
-    def _token_text(self) -> str | None:
+    async def _token(self) -> str | None:
+        """For a device that is not enrolled; an app's callable may block, so not in the loop."""
         token = self._access.token
-        return token() if callable(token) else token
+        if self._state.credentials() is not None or token is None:
+            return None
+        return await asyncio.to_thread(token) if callable(token) else token
 
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[Transport]:

@@ -79,6 +79,8 @@ class RoundRunner:
             return RoundReport(False, policy.DIVERGED, step=offer.step)
         except FedRapError as error:  # such as a sealing key that is no point of the curve
             raise CoordinatorUnreachable(f"an offer that cannot be followed: {error}") from error
+        if not self._state.consented():  # taken back while the round was being computed
+            return RoundReport(False, policy.NO_CONSENT, step=offer.step)
         self._state.commit_round(offer.round, prepared)
         await self._send(signer, offer.round, prepared.body)
         return RoundReport(True, step=offer.step, sent_bytes=len(prepared.body), loss=prepared.loss)

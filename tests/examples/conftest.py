@@ -2,46 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 
 import pytest
 
-from fedrap_coordinator.store.memory import MemoryStore
-from tests.harness import serve, small_settings
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a coordinator is, and tokens for it."""
-
-    url: str
-    tokens: list[str]
-
-
-@contextmanager
-def running(items: list[str]) -> Iterator[Address]:
-    """A coordinator with these items; two updates make a release."""
-    ready: list[Address] = []
-    started, over = threading.Event(), threading.Event()
-
-    async def run() -> None:
-        async with serve(small_settings(updates=2), MemoryStore(), items=items) as served:
-            ready.append(Address(served.url, [await served.token() for _ in range(8)]))
-            started.set()
-            await asyncio.to_thread(over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(run()))
-    thread.start()
-    try:
-        assert started.wait(20)
-        yield ready[0]
-    finally:
-        over.set()
-        thread.join(20)
+from tests.harness import Address, running
 
 
 @pytest.fixture

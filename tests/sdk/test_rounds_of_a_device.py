@@ -290,6 +290,30 @@ def test_a_history_that_c_knows_nothing_of_costs_no_place(
     assert "offer" not in coordinator.calls
 
 
+def test_consent_taken_back_during_a_round_keeps_its_update_here(
+    tmp_path: Path, coordinator: MadeCoordinator
+) -> None:
+    with a_device(tmp_path, coordinator) as device:
+        coordinator.on_offer = lambda: device.consent(train=False, policy="changed my mind")
+        report = device.run_round()
+        assert (report.joined, report.blocked_by) == (False, "no-consent")
+        assert "send_update" not in coordinator.calls
+        assert (device.status().pending, device.status().rounds) == (0, 0)
+
+
+def test_a_backend_that_gives_no_token_is_a_report_and_no_error(
+    tmp_path: Path, coordinator: MadeCoordinator
+) -> None:
+    def broken() -> str:
+        raise OSError("the app's backend is down")
+
+    with FedRap.open(tmp_path, transport=coordinator, token=broken) as device:
+        device.consent(train=True, policy="test")
+        device.record("item-1")
+        assert device.run_round().blocked_by == "no-token"
+        assert coordinator.calls == []
+
+
 async def test_a_second_round_at_the_same_time_is_not_run(
     tmp_path: Path, coordinator: MadeCoordinator
 ) -> None:
