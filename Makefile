@@ -25,7 +25,7 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/uv
 
 $(VENV)/.test: pyproject.toml | $(BIN)/uv
 	@echo "installing everything for the tests (torch is large)" >&2
-	@$(UV) -e '.[simulation,postgres,torch]' --group test
+	@$(UV) -e '.[science,postgres]' --group test
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine, in a minute or two

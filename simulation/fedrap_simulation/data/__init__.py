@@ -1,0 +1,1 @@
+"""Interactions of people with items: files in, one shape out."""

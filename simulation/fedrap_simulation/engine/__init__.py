@@ -1,0 +1,1 @@
+"""All devices of a round at once: the arithmetic of the core, compiled."""

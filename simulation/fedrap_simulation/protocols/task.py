@@ -1,0 +1,45 @@
+"""One question to a recommender: learn from `train`, then find each user's held-out item.
+
+A method sees nothing but this. `barred` says which items a sampler of negatives may not draw.
+Under `clean` it is the training history itself, so the held-out item is as likely a negative as
+any other. Under `paper` it is everything the user ever touched, held-out items included: that is
+the leak behind the published numbers, and the only difference between the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_simulation.data.interactions import Histories, Rows
+
+ProtocolName = Literal["clean", "paper"]
+Stage = Literal["validation", "test"]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What may be learnt from and what is asked."""
+
+    dataset: str
+    protocol: ProtocolName
+    stage: Stage
+    items: int  # m
+    train: Histories  # oldest first; all that may be learnt from
+    ordered: bool  # whether the order of `train` means anything
+    targets: Rows  # (U,) the held-out item of each user
+    negatives: Rows  # (U, 99) what it is ranked among in the second measure
+    barred: Histories  # items that a sampler must not draw as negatives, by user
+    repeats: bool = False  # whether an item of the history may be the answer
+
+    @property
+    def users(self) -> int:
+        """U."""
+        return len(self.train)
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How often each item comes in the training histories: (m,)."""
+        return np.bincount(self.train.items, minlength=self.items)
