@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fedrap_core.errors import FedRapError
 from fedrap_core.paper.variants import NAMES
+from fedrap_simulation.data_commands import add_data_parser
 from fedrap_simulation.demo import DemoPlan, result_json, run_demo
 from fedrap_simulation.demo_screen import Screen
 
@@ -46,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--json", type=Path, help="write the result here as well")
     demo.add_argument("--svg", type=Path, help="save what is shown as a picture")
     demo.set_defaults(run=_demo)
+    add_data_parser(commands)
     return parser
 
 

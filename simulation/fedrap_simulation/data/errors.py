@@ -11,3 +11,7 @@ class BadData(FedRapError):
 
 class MissingData(BadData):
     """A named data set is not in the data folder."""
+
+
+class MissingExtra(FedRapError):
+    """A package that only some commands need is not installed."""

@@ -22,6 +22,7 @@ class Interactions:
     item: Rows  # (n,) places in `items`
     rating: Numbers | None = None  # (n,) rating, weight, count or amount, as the file has it
     time: Numbers | None = None  # (n,) anything that grows with time within a user
+    form: str = ""  # what the file was recognised as, in words
 
     def __len__(self) -> int:
         return len(self.user)

@@ -1,0 +1,41 @@
+"""The one door to data: a file, a name or a made-up population in, Interactions out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedrap_simulation.data.errors import BadData
+from fedrap_simulation.data.files import load_file
+from fedrap_simulation.data.interactions import Interactions
+from fedrap_simulation.data.made_up import is_made_up, make_interactions_up
+from fedrap_simulation.data.named import NAMED, default_data_dir, load_named
+from fedrap_simulation.data.selection import drop_rare_users
+
+
+def load(
+    name_or_path: str, data_dir: Path | None = None, min_interactions: int = 0
+) -> Interactions:
+    """Interactions of a file, of a named set, or of `synthetic[:users=..,items=..,seed=..]`.
+
+    A file of that name is taken before a named set. Named sets are looked for in `data_dir`,
+    else where FEDRAP_DATA points, else in ./data. Users with fewer than `min_interactions`
+    are left out, and with them items that nobody else has.
+
+    Raises:
+        BadData: the file is broken; the text has its name, the line and what to do.
+        MissingData: the named set is not there; the text says where its owners offer it.
+        MissingExtra: pyarrow is not installed.
+    """
+    path = Path(name_or_path)
+    if path.is_file():
+        data = load_file(path)
+    elif is_made_up(name_or_path):
+        data = make_interactions_up(name_or_path)
+    elif name_or_path in NAMED:
+        data = load_named(name_or_path, data_dir or default_data_dir())
+    elif path.is_dir():
+        raise BadData(f"{path} is a folder; give the file of interactions within it")
+    else:
+        names = ", ".join([*NAMED, "synthetic"])
+        raise BadData(f"there is no file {path}, and no set of that name; the names are {names}")
+    return drop_rare_users(data, min_interactions)

@@ -1,0 +1,151 @@
+"""Data sets by name: where their files lie, and who offers them under which terms.
+
+None of them may be shipped with this project. Each is fetched by whoever uses it, from its owners.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedrap_simulation.data.content import Content, read_content, read_text
+from fedrap_simulation.data.errors import MissingData
+from fedrap_simulation.data.files import load_file
+from fedrap_simulation.data.interactions import Interactions
+from fedrap_simulation.data.layout import Layout, records
+from fedrap_simulation.protocols.splits import NEGATIVES, Published
+
+_MOVIELENS = "GroupLens' usage licence: research, no redistribution, no commercial use"
+_TAFENG = "released to researchers, no licence text; treat it as research only"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One named set."""
+
+    title: str
+    owners: str  # where they offer it
+    licence: str
+    original: str  # the file to take from there
+    options: str = ""  # of `data convert`
+    folder: str = ""  # if it is not the name
+    file: str = "ratings.csv.gz"
+    timeless: bool = False  # the file's timestamp is no time
+
+
+NAMED: dict[str, Source] = {
+    "ml-100k": Source(
+        "MovieLens 100K", "https://grouplens.org/datasets/movielens/100k/", _MOVIELENS,
+        "u.data of ml-100k.zip",
+    ),
+    "ml-1m": Source(
+        "MovieLens 1M", "https://grouplens.org/datasets/movielens/1m/", _MOVIELENS,
+        "ratings.dat of ml-1m.zip",
+    ),
+    "amazon-video": Source(
+        "Amazon Instant Video, ratings of 2014", "https://jmcauley.ucsd.edu/data/amazon/",
+        "no licence text; research use, do not redistribute",
+        "ratings_Amazon_Instant_Video.csv", "--min-interactions 10",
+    ),
+    "lastfm-2k": Source(
+        "Last.fm of HetRec 2011", "https://grouplens.org/datasets/hetrec-2011/",
+        "non-commercial use; for anything else ask Last.fm",
+        "user_artists.dat of hetrec2011-lastfm-2k.zip", "--min-interactions 10", timeless=True,
+    ),
+    "tafeng": Source(
+        "Ta Feng grocery, each product once a customer",
+        'the ACM RecSys wiki, or "ta-feng-grocery-dataset" at https://www.kaggle.com', _TAFENG,
+        "ta_feng_all_months_merged.csv", "--once --min-interactions 10",
+    ),
+    "tafeng-transactions": Source(
+        "Ta Feng grocery, every purchase",
+        'the ACM RecSys wiki, or "ta-feng-grocery-dataset" at https://www.kaggle.com', _TAFENG,
+        "ta_feng_all_months_merged.csv", folder="tafeng", file="transactions.csv.gz",
+    ),
+    "qb-article": Source(
+        "QB-article of Tenrec", "https://github.com/yuangh-x/2022-NIPS-Tenrec",
+        "CC BY-NC 4.0 and an agreement that its owners ask you to accept",
+        "QB-article.csv", "--min-interactions 10",
+    ),
+}  # fmt: skip
+
+
+def default_data_dir() -> Path:
+    """Where named sets are looked for unless said: FEDRAP_DATA, else ./data."""
+    return Path(os.environ.get("FEDRAP_DATA") or "data")
+
+
+def load_named(name: str, data_dir: Path) -> Interactions:
+    """A named set.
+
+    `lastfm-2k` comes without time, whatever its file has: the owners publish listening counts
+    and no times, and the timestamp found in circulating copies is the place of the artist in
+    the file. Sorted by that, two in three held-out artists have no listener left to learn from.
+
+    Raises:
+        MissingData: its file is not there.
+    """
+    source = NAMED[name]
+    path = data_dir / (source.folder or name) / source.file
+    if not path.is_file():
+        raise MissingData(how_to_get(name, path))
+    data = load_file(path, name)
+    return replace(data, time=None) if source.timeless else data
+
+
+def how_to_get(name: str, path: Path) -> str:
+    """Where a set is offered, under which terms, and how its file gets to `path`."""
+    source = NAMED[name]
+    original = source.original.split()[0]
+    options = f" {source.options}" if source.options else ""
+    return (
+        f"{name} is not there: no file {path}\n"
+        f"  what     {source.title}\n"
+        f"  owners   {source.owners}\n"
+        f"  licence  {source.licence}\n"
+        f"  take     {source.original}, then run\n"
+        f"           fedrap-sim data convert {original} --out {path}{options}\n"
+        f"  or point --data-dir or FEDRAP_DATA to the folder that has {path.parent.name}/"
+    )
+
+
+def load_published(name: str, data_dir: Path | None = None) -> Published | None:
+    """Test items and negatives that others have used; None where nobody published any.
+
+    They lie beside the ratings, as ncf_test.csv.gz (user, item) and ncf_negatives.csv.gz (user,
+    then 99 items), with the ids of the ratings.
+
+    Raises:
+        BadData: a file is broken.
+        MissingData: one of the two is there and the other is not.
+    """
+    if name not in NAMED:
+        return None
+    folder = (data_dir or default_data_dir()) / (NAMED[name].folder or name)
+    paths = folder / "ncf_test.csv.gz", folder / "ncf_negatives.csv.gz"
+    if not any(path.is_file() for path in paths):
+        return None
+    for path in paths:
+        if not path.is_file():
+            raise MissingData(f"{path} is missing; test items and negatives belong together")
+    tests = {user: items[0] for user, items in _by_user(read_content(paths[0]), 1).items()}
+    negatives = _by_user(read_content(paths[1]), NEGATIVES)
+    lacking = next((user for user in tests if user not in negatives), None)
+    if lacking is not None:
+        raise MissingData(f"{paths[1]} has no negatives of user {lacking}")
+    return Published(tests, negatives)
+
+
+def _by_user(content: Content, count: int) -> dict[str, list[str]]:
+    """The `count` items behind each user; more columns are let be."""
+    text = read_text(content).decode("utf-8")
+    layout = Layout(",", True, True, (), {}, "CSV")
+    out: dict[str, list[str]] = {}
+    for line, fields in records(text, layout):
+        if len(fields) <= count or not all(fields[: count + 1]):
+            raise content.bad(f"a user and {count} items are needed in each line", line)
+        if fields[0] in out:
+            raise content.bad(f"user {fields[0]} comes twice", line)
+        out[fields[0]] = fields[1 : count + 1]
+    return out
