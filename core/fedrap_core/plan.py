@@ -62,12 +62,20 @@ class SolveMethod(
     tag="solve",
     tag_field="name",
 ):
-    """The device's side of `solve`: one least-squares problem with flat weights."""
+    """The device's side of `solve`: least-squares problems, prefixes.py holds the formulas.
+
+    Where the order of a history means nothing, set order 0.
+    """
 
     dim: Dim = 32  # k
     alpha: Positive = 5.0
     w0: NotNegative = 1.0
     ridge: Positive = 10.0
+    order: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5  # phi, weight of what came next
+    prefixes: Annotated[int, msgspec.Meta(ge=0, le=5000)] = 100  # T, most of them in one round
+    beta: NotNegative = 10.0  # recency within a prefix, as in Scoring
+    gamma: NotNegative = 0.1
+    tau: Positive = 3.0
 
 
 class PaperMethod(

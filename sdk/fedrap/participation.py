@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from fedrap.ledger import Entry
 from fedrap.trainers.protocol import Trainer
-from fedrap_core.learn import pose_share
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, fresh_state, keep_state, pose_paper
 from fedrap_core.paper.sampling import Uniform
 from fedrap_core.plan import PaperMethod, Plan, SolveMethod
+from fedrap_core.prefixes import join_shares, pose_round
 from fedrap_core.privacy import clip_to_norm
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire.codec import encode
@@ -76,8 +76,8 @@ Computed = tuple[RowUpdate, PaperState | None, float]
 
 
 def _solve(method: SolveMethod, local: LocalData, trainer: Trainer) -> Computed:
-    problem = pose_share(local.common, local.gram, local.history, method)
-    (share,) = trainer.solve([problem])
+    problem = pose_round(local.common, local.gram, local.history, method)
+    share = join_shares(problem, trainer.solve(problem.problems))
     return share.update, local.trained, share.loss
 
 

@@ -14,6 +14,7 @@ from fedrap_core.paper.variants import NAMES
 from fedrap_simulation.data_commands import add_data_parser
 from fedrap_simulation.demo import DemoPlan, result_json, run_demo
 from fedrap_simulation.demo_screen import Screen
+from fedrap_simulation.evaluate_commands import add_evaluate_parser
 
 
 def run(argv: list[str] | None = None) -> int:
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--svg", type=Path, help="save what is shown as a picture")
     demo.set_defaults(run=_demo)
     add_data_parser(commands)
+    add_evaluate_parser(commands)
     return parser
 
 

@@ -1,0 +1,194 @@
+"""The arithmetic of `solve` for many devices at once, compiled. float64 inside.
+
+Devices run in parallel and write to places of their own; rows are then added item by item. So the
+result does not depend on the number of threads, and memory on nothing but the block of devices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from fedrap_simulation.engine.compiled import compiled
+from fedrap_simulation.engine.types import Floats, Ints, Matrix, Singles
+
+
+@compiled()
+def factor_and_solve(system: Matrix, right: Floats) -> None:
+    """Cholesky of the lower triangle in place, and the solution in place of `right` (k,)."""
+    dim = len(right)
+    for j in range(dim):
+        left = system[j, j]
+        for p in range(j):
+            left -= system[j, p] * system[j, p]
+        pivot = np.sqrt(left)
+        system[j, j] = pivot
+        for i in range(j + 1, dim):
+            left = system[i, j]
+            for p in range(j):
+                left -= system[i, p] * system[j, p]
+            system[i, j] = left / pivot
+    for i in range(dim):
+        left = right[i]
+        for p in range(i):
+            left -= system[i, p] * right[p]
+        right[i] = left / system[i, i]
+    for i in range(dim - 1, -1, -1):
+        left = right[i] / system[i, i]
+        right[i] = left
+        for p in range(i):  # row by row, as memory lies
+            right[p] -= system[i, p] * left
+
+
+@compiled()
+def add_square(square: Matrix, total: Floats, row: Floats, keep: float) -> None:
+    """square <- keep·square + row row' (lower triangle), total <- keep·total + row."""
+    for q in range(len(total)):
+        total[q] = keep * total[q] + row[q]
+        for r in range(q + 1):
+            square[q, r] = keep * square[q, r] + row[q] * row[r]
+
+
+@compiled(parallel=True)
+def solve_users(starts: Ints, items: Ints, weights: Floats, common: Matrix, base: Matrix) -> Matrix:
+    """u of every history with weights a_l: M^-1·sum_l a_l C_l: (U, k)."""
+    count, dim = len(starts) - 1, common.shape[1]
+    users = np.zeros((count, dim))
+    for i in prange(count):
+        system, right = base.copy(), np.zeros(dim)
+        for p in range(starts[i], starts[i + 1]):
+            row = common[items[p]]
+            for q in range(dim):
+                scaled = weights[p] * row[q]
+                right[q] += scaled
+                for r in range(q + 1):
+                    system[q, r] += scaled * row[r]
+        factor_and_solve(system, right)
+        users[i] = right
+    return users
+
+
+@compiled(parallel=True)
+def make_shares(
+    starts: Ints,
+    items: Ints,
+    common: Matrix,
+    base: Matrix,
+    alpha: float,
+    order: float,
+    prefixes: int,
+    beta: float,
+    gamma: float,
+    tau: float,
+) -> tuple[Singles, Singles]:
+    """Rows g_j of every entry (n, k) and the triangle of every device (U, k(k+1)/2).
+
+    Formulas: fedrap_core/prefixes.py. Histories are oldest first, each item once, all weights 1.
+    """
+    count, dim = len(starts) - 1, common.shape[1]
+    rows = np.zeros((len(items), dim), dtype=np.float32)
+    triangles = np.zeros((count, dim * (dim + 1) // 2), dtype=np.float32)
+    fade = np.exp(-1.0 / tau)
+    for i in prange(count):
+        first, end = starts[i], starts[i + 1]
+        length = end - first
+        asked = min(prefixes, length - 1) if order > 0.0 else 0  # T
+        share = order if asked > 0 else 0.0  # phi
+        lasting, fading = np.zeros((dim, dim)), np.zeros((dim, dim))
+        lasting_sum, fading_sum = np.zeros(dim), np.zeros(dim)
+        system, user = np.zeros((dim, dim)), np.zeros(dim)
+        outer = np.zeros((dim, dim))
+        for p in range(first, end):
+            row = common[items[p]]
+            if end - p <= asked:  # one of the newest T: what came before must predict it
+                for q in range(dim):
+                    user[q] = alpha * (gamma * lasting_sum[q] + beta * fading_sum[q])
+                    for r in range(q + 1):
+                        system[q, r] = base[q, r] + alpha * (
+                            gamma * lasting[q, r] + beta * fading[q, r]
+                        )
+                factor_and_solve(system, user)  # x_t
+                missed = -1.0
+                for q in range(dim):
+                    missed += user[q] * row[q]
+                missed *= share * alpha * length / asked
+                for q in range(dim):
+                    rows[p, q] = missed * user[q]
+                    for r in range(q + 1):
+                        outer[q, r] += share / asked * user[q] * user[r]
+            add_square(lasting, lasting_sum, row, 1.0)
+            add_square(fading, fading_sum, row, fade)
+        for q in range(dim):
+            user[q] = alpha * lasting_sum[q]
+            for r in range(q + 1):
+                system[q, r] = base[q, r] + alpha * lasting[q, r]
+        factor_and_solve(system, user)  # x
+        for p in range(first, end):
+            row = common[items[p]]
+            missed = -1.0
+            for q in range(dim):
+                missed += user[q] * row[q]
+            missed *= (1.0 - share) * alpha
+            for q in range(dim):
+                rows[p, q] += missed * user[q]
+        place = 0
+        for q in range(dim):
+            for r in range(q, dim):
+                triangles[i, place] = outer[r, q] + (1.0 - share) * user[q] * user[r]
+                place += 1
+    return rows, triangles
+
+
+@compiled(parallel=True)
+def clip_shares(starts: Ints, rows: Singles, triangles: Singles, limit: float) -> None:
+    """Scale each device's rows and triangle together to norm `limit` at most, in place."""
+    for i in prange(len(starts) - 1):
+        square = 0.0
+        for p in range(starts[i], starts[i + 1]):
+            for q in range(rows.shape[1]):
+                square += rows[p, q] * rows[p, q]
+        for q in range(triangles.shape[1]):
+            square += triangles[i, q] * triangles[i, q]
+        if square > limit * limit:
+            factor = np.float32(limit / np.sqrt(square))
+            for p in range(starts[i], starts[i + 1]):
+                for q in range(rows.shape[1]):
+                    rows[p, q] *= factor
+            for q in range(triangles.shape[1]):
+                triangles[i, q] *= factor
+
+
+@compiled(parallel=True)
+def round_rows(rows: Singles, width: int, seed: np.uint64) -> None:
+    """Round to int8 steps of max/127 and back, in place: at random, so that sums stay unbiased.
+
+    Every `width` numbers of a row share one scale, as on the wire. Random numbers depend on the
+    place alone (splitmix64).
+    """
+    for p in prange(rows.shape[0]):
+        for start in range(0, rows.shape[1], width):
+            end = min(start + width, rows.shape[1])
+            peak = np.float32(0.0)
+            for q in range(start, end):
+                peak = max(peak, abs(rows[p, q]))
+            scale = peak / np.float32(127.0)
+            if scale < np.float32(1.2e-38):
+                rows[p, start:end] = 0.0
+                continue
+            for q in range(start, end):
+                word = seed + np.uint64(p * rows.shape[1] + q + 1) * np.uint64(0x9E3779B97F4A7C15)
+                word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+                word = word ^ (word >> np.uint64(31))
+                uniform = (word >> np.uint64(40)) * np.float32(2.0**-24)
+                rows[p, q] = np.floor(rows[p, q] / scale + uniform) * scale
+
+
+@compiled(parallel=True)
+def add_by_item(order: Ints, bounds: Ints, found: Ints, rows: Singles, total: Matrix) -> None:
+    """total[found[s]] += sum of rows[order[bounds[s]:bounds[s+1]]], one item after the other."""
+    for s in prange(len(found)):
+        item = found[s]
+        for place in range(bounds[s], bounds[s + 1]):
+            for q in range(rows.shape[1]):
+                total[item, q] += rows[order[place], q]

@@ -1,0 +1,180 @@
+"""Rounds of `solve` over a whole population, without wire and seal, with the same numbers.
+
+Each round a part of the devices computes its shares from the C that was published (int8), clips
+and rounds them as on the wire; the sum, noised if asked for, makes the coordinator's step of the
+core. A device takes part once in `1/part` rounds, in an order drawn anew each time, so it is never
+asked twice in a row and at most `rounds·part` times in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedrap_core.learn import Learner, Learning, RoundSum, learn_step
+from fedrap_core.plan import SolveMethod
+from fedrap_core.quantize import quantize_rows
+from fedrap_core.sparse import bucket_bytes, triangle_size
+from fedrap_core.wire.share import folded_rows
+from fedrap_simulation.data.interactions import Histories, Rows
+from fedrap_simulation.engine.solve_kernels import (
+    add_by_item,
+    clip_shares,
+    make_shares,
+    round_rows,
+)
+from fedrap_simulation.engine.types import Ints, Matrix, Singles
+
+BLOCK_ROWS = 200_000  # rows of shares held at once: 51 MB with k 64
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How rounds are run."""
+
+    rounds: int = 100
+    part: float = 0.1  # share of the devices in one round
+    clip: float = 1e6  # S; this large it never binds
+    noise: float = 0.0  # z, in units of S
+    int8: bool = True  # uploads and releases rounded as on the wire
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """C after a step, as devices have it."""
+
+    step: int
+    common: Matrix  # (m, k)
+
+
+def cohorts(users: int, part: float, rounds: int, rng: np.random.Generator) -> Iterator[Rows]:
+    """Who takes part, round by round; nobody in two consecutive ones unless all do."""
+    turns = max(1, round(1.0 / part))
+    groups: list[Rows] = []
+    last: Rows = np.zeros(0, dtype=np.int64)
+    for step in range(rounds):
+        if step % turns == 0:
+            order = rng.permutation(users)
+            if turns > 1 and len(last):
+                # Whoever closed the last cycle must not open this one.
+                was = np.zeros(users, dtype=np.bool_)
+                was[last] = True
+                order = np.concatenate([order[~was[order]], order[was[order]]])
+                tail = -(-users // turns)  # the first group of the new cycle
+                order[tail:] = rng.permutation(order[tail:])
+            groups = np.array_split(order, turns)
+        last = np.sort(groups[step % turns])
+        yield last
+
+
+def sum_shares(
+    histories: Histories,
+    common: Matrix,
+    method: SolveMethod,
+    *,
+    clip: float = np.inf,
+    int8_seed: int | None = None,
+) -> RoundSum:
+    """The sum of all shares, as the coordinator's accumulator would have it without noise."""
+    base = method.w0 * common.T @ common + method.ridge * np.eye(method.dim)  # (k, k)
+    total = np.zeros_like(common)  # (m, k)
+    triangle = np.zeros(triangle_size(method.dim))
+    touched = np.zeros(len(common), dtype=np.bool_)
+    for block, users in enumerate(blocks_of(histories)):
+        part = histories.some(users)
+        rows, triangles = make_shares(
+            part.starts,
+            part.items,
+            common,
+            base,
+            method.alpha,
+            method.order,
+            method.prefixes,
+            method.beta,
+            method.gamma,
+            method.tau,
+        )
+        if np.isfinite(clip):
+            clip_shares(part.starts, rows, triangles, clip)
+        if int8_seed is not None:
+            word = np.uint64((int8_seed << 20) + 2 * block & (2**64 - 1))
+            round_rows(rows, method.dim, word)
+            round_rows(triangles, method.dim, word + np.uint64(1))
+        add_rows(part.items, rows, total)
+        triangle += triangles.sum(axis=0, dtype=np.float64)
+        touched[part.items] = True
+    found = np.flatnonzero(touched)
+    return RoundSum(found, total[found], triangle, len(histories))
+
+
+def blocks_of(histories: Histories) -> Iterator[Rows]:
+    """Users in blocks of about BLOCK_ROWS entries."""
+    place = histories.starts[1:] // BLOCK_ROWS
+    for start, end in zip(*_runs(place), strict=True):
+        yield np.arange(start, end)
+
+
+def add_rows(items: Ints, rows: Singles, total: Matrix) -> None:
+    """Add each row to its item's sum, in an order that threads do not change."""
+    order = np.argsort(items, kind="stable")
+    starts, ends = _runs(items[order])
+    add_by_item(order, np.append(starts, ends[-1:]), items[order][starts], rows, total)
+
+
+def _runs(values: Ints) -> tuple[Ints, Ints]:
+    """Where runs of equal values start and end."""
+    cuts = np.flatnonzero(np.diff(values)) + 1
+    starts = np.concatenate([[0], cuts]) if len(values) else np.zeros(0, dtype=np.int64)
+    return starts, np.append(starts[1:], len(values)) if len(values) else starts
+
+
+def run_rounds(
+    histories: Histories,
+    items: int,
+    method: SolveMethod,
+    learning: Learning,
+    schedule: Schedule,
+    seed: int,
+) -> Iterator[Released]:
+    """Publish C again and again; the first one is the start."""
+    rng = np.random.default_rng([seed, 0xFED])
+    state = Learner(_published(rng.normal(0.0, learning.spread, (items, method.dim)), schedule))
+    yield Released(0, state.common)
+    who = cohorts(len(histories), schedule.part, schedule.rounds, rng)
+    for step, users in enumerate(who):
+        total = sum_shares(
+            histories.some(users),
+            state.common,
+            method,
+            clip=schedule.clip,
+            int8_seed=int(rng.integers(2**40)) if schedule.int8 else None,
+        )
+        if schedule.noise:
+            total = _noised(total, items, method.dim, schedule, rng)
+        learnt = learn_step(state, total, method, learning, step)
+        state = Learner(_published(learnt.common, schedule), learnt.gram)
+        yield Released(step + 1, state.common)
+
+
+def upload_bytes(histories: Histories, dim: int) -> float:
+    """Mean size of a padded share before sealing, by the layout of the wire."""
+    per_row = 4 + 4 + dim  # row number, scale, int8 values
+    frame = 4 + 100 + folded_rows(dim) * (4 + dim)  # length, field names, triangle
+    return float(np.mean([bucket_bytes(frame + per_row * int(n)) for n in histories.lengths]))
+
+
+def _published(common: Matrix, schedule: Schedule) -> Matrix:
+    return quantize_rows(common).to_float().astype(np.float64) if schedule.int8 else common
+
+
+def _noised(
+    total: RoundSum, items: int, dim: int, schedule: Schedule, rng: np.random.Generator
+) -> RoundSum:
+    """Noise on every row, touched or not, as the coordinator adds it; here from a plain rng."""
+    spread = schedule.noise * schedule.clip
+    values = rng.normal(0.0, spread, (items, dim))
+    values[total.rows] += total.values
+    triangle = total.triangle + rng.normal(0.0, spread, len(total.triangle))
+    return RoundSum(np.arange(items), values, triangle, total.devices)

@@ -1,0 +1,1 @@
+"""Questions asked and answers written down: rows, means, bootstrap, cache, screen."""

@@ -1,0 +1,110 @@
+"""One result is a row; rows are kept by their configuration, so a run can be resumed.
+
+A row says what was asked (method, data, split, protocol, seed), with which settings, and what came
+out. `full` ranks of every user are kept beside it, so that two methods can be compared user by
+user later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+Ranks = npt.NDArray[np.int64]
+RESULT_VERSION = 1  # raise it when a method or a measure changes what a row means
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """All that decides a row."""
+
+    method: str
+    dataset: str
+    split: str
+    protocol: str
+    seed: int
+    least: int = 10
+    changes: dict[str, Any] = {}  # settings that were changed by hand
+    tune: bool = True
+    version: int = RESULT_VERSION
+
+    def key(self) -> str:
+        """A name for a file: the same question has the same one."""
+        raw = msgspec.json.encode(self, order="deterministic")
+        return hashlib.sha256(raw).hexdigest()[:20]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer. The field names are those of the JSON."""
+
+    method: str
+    dataset: str
+    split: str
+    protocol: str
+    leaky: bool
+    seed: int
+    users: int
+    items: int
+    hr10: float
+    ndcg10: float
+    hr10_full: float
+    ndcg10_full: float
+    hr20_full: float
+    ndcg20_full: float
+    mrr_full: float
+    coverage: float
+    gini: float
+    seconds: float
+    seconds_tuning: float
+    rounds: int
+    bytes_up: float
+    bytes_down: float
+    zeros: float | None
+    settings: dict[str, Any]
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A row with the ranks it was made of."""
+
+    row: Row
+    full: Ranks  # (U,)
+    sampled: Ranks  # (U,)
+
+
+class Cache:
+    """Answers in a folder, one file each; a broken or half-written file counts as absent."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def get(self, question: Question) -> Answer | None:
+        """The answer to exactly this question, if it was given before."""
+        if self._folder is None:
+            return None
+        path = self._folder / f"{question.key()}.npz"
+        try:
+            with np.load(path, allow_pickle=False) as kept:
+                row = msgspec.json.decode(bytes(kept["row"]), type=Row)
+                return Answer(row, kept["full"], kept["sampled"])
+        except (OSError, ValueError, KeyError, msgspec.MsgspecError, EOFError):
+            return None
+
+    def put(self, question: Question, answer: Answer) -> None:
+        """Keep an answer; it is there whole or not at all."""
+        if self._folder is None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{question.key()}.npz"
+        half = path.with_suffix(f".{os.getpid()}.tmp")
+        raw = np.frombuffer(msgspec.json.encode(answer.row), dtype=np.uint8)
+        with half.open("wb") as file:
+            np.savez_compressed(file, row=raw, full=answer.full, sampled=answer.sampled)
+        half.replace(path)

@@ -1,0 +1,98 @@
+"""What `evaluate` shows: a bar while it works, a line per row, a table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from fedrap_simulation.evaluation.compare import Mean
+from fedrap_simulation.evaluation.evaluate import Evaluation, Request
+from fedrap_simulation.evaluation.rows import Row
+
+LEAKY = "LEAKY: the sampler knows the held-out items, and the best test round is kept"
+
+
+class EvaluationScreen:
+    """Progress on stderr, the table on stdout."""
+
+    def __init__(self, evaluation: Evaluation, request: Request) -> None:
+        self._progress = Console(stderr=True, highlight=False)
+        self._out = Console(highlight=False, width=None)
+        self._request, self._kind = request, evaluation.kind
+        self._bar = Progress(
+            TextColumn("{task.fields[what]:<24}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.fields[words]}"),
+            TimeElapsedColumn(),
+            console=self._progress,
+        )
+        self._task = self._bar.add_task("", total=1.0, what="reading", words="")
+
+    def __enter__(self) -> EvaluationScreen:
+        request = self._request
+        seeds = f"{request.first_seed}..{request.first_seed + request.seeds - 1}"
+        self._progress.print(
+            f"[bold]{request.data}[/bold], protocol {request.protocol}"
+            + (f" ([red]{LEAKY}[/red])" if request.protocol == "paper" else "")
+            + f", split {self._kind}, users with at least {request.least} interactions, "
+            f"seeds {seeds}, ties count against a method"
+        )
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def tell(self, method: str, seed: int, done: float, words: str) -> None:
+        """How far a method is."""
+        self._bar.update(self._task, completed=done, what=f"{method}, seed {seed}", words=words)
+
+    def row(self, row: Row) -> None:
+        """One row is done."""
+        self._progress.print(
+            f"{row.method:<16} seed {row.seed}   99 negatives {row.hr10:.3f}/{row.ndcg10:.3f}   "
+            f"full {row.hr10_full:.3f}/{row.ndcg10_full:.3f}   {row.seconds:.1f} s"
+        )
+
+    def table(self, means: Sequence[Mean]) -> None:
+        """Mean and deviation over the seeds."""
+        table = Table(title=self._title(), title_justify="left")
+        table.add_column("method")
+        for name in ("HR@10", "NDCG@10", "HR@10 full", "NDCG@10 full", "coverage"):
+            table.add_column(name, justify="right")
+        compared = any(one.against for one in means)
+        if compared:
+            table.add_column("NDCG full, difference (95 %)", justify="right")
+        for one in means:
+            cells = [
+                f"{one.mean[name]:.3f} ± {one.deviation[name]:.3f}"
+                for name in ("hr10", "ndcg10", "hr10_full", "ndcg10_full")
+            ]
+            cells.append(f"{one.mean['coverage']:.2f}")
+            if compared:
+                against = one.against
+                cells.append(
+                    f"{against['ndcg10_full']:+.4f} ({against['low']:+.4f} … "
+                    f"{against['high']:+.4f}) vs {against['method']}"
+                    if against
+                    else ""
+                )
+            table.add_row(one.method, *cells)
+        self._out.print(table)
+
+    def _title(self) -> str:
+        request = self._request
+        leaky = " — LEAKY" if request.protocol == "paper" else ""
+        return (
+            f"{request.data}, protocol {request.protocol}{leaky}, split {self._kind}, "
+            f"{request.seeds} seed(s); first two columns against 99 negatives"
+        )

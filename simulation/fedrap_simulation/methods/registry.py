@@ -1,0 +1,115 @@
+"""Methods by name. A module is imported only when its method is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from fedrap_core.paper.variants import NAMES as PAPER_NAMES
+from fedrap_simulation.data.errors import BadData
+from fedrap_simulation.methods.protocol import Method
+
+VARIANTS = tuple(name for name in PAPER_NAMES if name not in ("fedrap", "centrap"))
+
+
+def _module(path: str, name: str) -> Callable[[], Method]:
+    def make() -> Method:
+        from importlib import import_module
+
+        found = getattr(import_module(f"fedrap_simulation.methods.{path}"), name)
+        made: Method = found() if isinstance(found, type) else found
+        return made
+
+    return make
+
+
+def _solve(**changes: Any) -> Callable[[], Method]:
+    def make() -> Method:
+        from fedrap_simulation.methods.solve import Solve
+
+        return Solve(**changes)
+
+    return make
+
+
+def _paper(name: str) -> Callable[[], Method]:
+    def make() -> Method:
+        from fedrap_simulation.methods.paper import FedRap
+
+        return FedRap("fedrap" if name == "fedrap-paper" else name)
+
+    return make
+
+
+METHODS: dict[str, Callable[[], Method]] = {
+    "popularity": _module("popularity", "Popularity"),
+    "frequency": _module("popularity", "Frequency"),
+    "itemknn": _module("itemknn", "ItemKNN"),
+    "ease": _module("ease", "Ease"),
+    "ials": _module("ials", "Ials"),
+    "ncf": _module("ncf", "Ncf"),
+    "lightgcn": _module("lightgcn", "LightGcn"),
+    "sasrec": _module("sasrec", "SasRec"),
+    "centrap": _module("centrap", "CENTRAP"),
+    "fedmf": _module("fedmf", "FedMf"),
+    "fedncf": _module("fedncf", "FedNcf"),
+    "pfedrec": _module("pfedrec", "PFedRec"),
+    "c-only": _solve(name="c-only", personal=False),
+    "fedrap": _solve(),
+    "fedrap-paper": _paper("fedrap-paper"),
+    **{name: _paper(name) for name in VARIANTS},
+}
+
+
+def make_method(name: str, changes: dict[str, Any]) -> Method:
+    """The method of that name, with some settings changed.
+
+    Raises:
+        BadData: no such method or setting; says which ones there are.
+    """
+    if name not in METHODS:
+        near = get_close_matches(name, METHODS, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise BadData(f"there is no method {name!r}{hint} Known: {', '.join(METHODS)}")
+    method = METHODS[name]()
+    for key, value in changes.items():
+        method = _changed(method, key, value)
+    return method
+
+
+def _changed(method: Method, key: str, value: Any) -> Method:
+    """`rounds` changes a setting of the method, `learning.eta` one inside of its parts."""
+    head, _, rest = key.partition(".")
+    known = {one.name for one in fields(method)}  # type: ignore[arg-type]
+    if head not in known:
+        raise BadData(f"{method.name} has no setting {head!r}; it has {', '.join(sorted(known))}")
+    if not rest:
+        new = _converted(getattr(method, head), value, key)
+    else:
+        new = _inside(getattr(method, head), rest, value, key)
+    changed: Method = replace(method, **{head: new})  # type: ignore[type-var]
+    return changed
+
+
+def _inside(part: Any, name: str, value: Any, key: str) -> Any:
+    if not hasattr(part, name):
+        raise BadData(f"there is no setting {key!r}")
+    new = _converted(getattr(part, name), value, key)
+    if isinstance(part, msgspec.Struct):
+        raw = msgspec.to_builtins(part) | {name: new}
+        try:
+            return msgspec.convert(raw, type(part))
+        except msgspec.ValidationError as error:
+            raise BadData(f"{key}={value}: {error}") from error
+    return replace(part, **{name: new})
+
+
+def _converted(old: Any, value: Any, key: str) -> Any:
+    try:
+        return msgspec.convert(value, type(old), strict=False) if old is not None else value
+    except msgspec.ValidationError as error:
+        raise BadData(f"{key}={value}: {error}") from error

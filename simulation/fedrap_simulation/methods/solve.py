@@ -1,0 +1,172 @@
+"""`fedrap`: our default. Devices solve, the coordinator learns; and `c-only`, the same without D.
+
+Chosen on validation are only scalars of the scoring: how much recency counts, how strongly u is
+held back, how much D counts. The coordinator can choose them without seeing anybody's data: each
+device hides its newest item, scores it under every candidate, and sends one vector with a gain in
+[0, 1] per candidate, clipped, summed and noised like any other update and charged like one.
+`pick_by_votes` is that sum; nothing else of a device is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_core.learn import Learning
+from fedrap_core.plan import Scoring, SolveMethod
+from fedrap_simulation.data.interactions import Rows
+from fedrap_simulation.engine.solve_rounds import Released, Schedule, run_rounds, upload_bytes
+from fedrap_simulation.engine.solve_scoring import Tastes, derive_tastes, once
+from fedrap_simulation.engine.types import Matrix
+from fedrap_simulation.methods.protocol import Cost, Scores, Watch
+from fedrap_simulation.methods.tuning import require_validation
+from fedrap_simulation.protocols.measure import gains, measure
+from fedrap_simulation.protocols.task import Task
+
+METHOD = SolveMethod(dim=64)
+LEARNING = Learning(eta=0.1, decay=0.985, memory=0.9)
+SCHEDULE = Schedule(rounds=100, part=0.1)
+SCORING = Scoring()
+# One step at a time from the best so far: (name of the scalar, its candidates).
+LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
+    ("gamma", (0.1, 0.03, 0.3, 1.0)),
+    ("tau", (3.0, 1.5, 6.0)),
+    ("ridge", (30.0, 10.0, 60.0)),
+    ("w0", (0.5, 0.2, 1.0)),
+    ("rho", (0.3, 0.0, 0.1, 1.0)),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SolveFitted:
+    """C of the last release, and every user's view of it."""
+
+    tastes: Tastes
+    cost: Cost
+    personal: bool
+
+    def scores(self, users: Rows) -> Scores:
+        """<u, C_j + D_j>: (len(users), m)."""
+        scores = self.tastes.shared(users)
+        if self.personal:
+            scores += self.tastes.personal(users)
+        return scores
+
+
+@dataclass(frozen=True)
+class Solve:
+    """The preset. One set of defaults for all data; `order` follows whether there is any."""
+
+    name: str = "fedrap"
+    personal: bool = True
+    method: SolveMethod = METHOD
+    learning: Learning = LEARNING
+    schedule: Schedule = SCHEDULE
+    scoring: Scoring = SCORING
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every hyper-parameter."""
+        return {
+            "method": msgspec.to_builtins(self.method),
+            "learning": msgspec.to_builtins(self.learning),
+            "schedule": msgspec.to_builtins(self.schedule),
+            "scoring": msgspec.to_builtins(self.scoring),
+            "personal": self.personal,
+        }
+
+    def released(self, task: Task, seed: int) -> Iterator[Released]:
+        """C after each round of a task."""
+        train, _ = once(task.train, task.items)
+        order = self.method.order if task.ordered else 0.0
+        learning = msgspec.structs.replace(
+            self.learning,
+            population=max(1, task.users),
+            density=max(1e-9, float(train.lengths.mean()) / task.items),
+        )
+        method = msgspec.structs.replace(self.method, order=order)
+        return run_rounds(train, task.items, method, learning, self.schedule, seed)
+
+    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+        """With scoring scalars chosen on a validation task; C is learnt once for all of them."""
+        require_validation(task)
+        common = self._learn(task, seed, lambda done, words: watch(0.6 * done, words))
+        return self.tune_scoring(task, common, watch)
+
+    def tune_scoring(self, task: Task, common: Matrix, watch: Watch) -> Self:
+        """The ladder alone, for a C that is already learnt."""
+        best, kept = self._scoring(task), None
+        for rung, (name, values) in enumerate(LADDER):
+            if (not task.ordered and name in ("gamma", "tau")) or (
+                not self.personal and name == "rho"
+            ):
+                continue
+            start = getattr(best, name)
+            candidates = [start, *(value for value in values if value != start)]
+            tries = [msgspec.structs.replace(best, **{name: value}) for value in candidates]
+            # D is the last rung: until then it is left out, which is much cheaper.
+            votes = [
+                kept
+                if place == 0 and kept is not None and name != "rho"
+                else self._votes(task, common, one, name == "rho")
+                for place, one in enumerate(tries)
+            ]
+            chosen = pick_by_votes(np.array(votes))
+            best, kept = tries[chosen], votes[chosen]
+            watch(0.6 + 0.4 * (rung + 1) / len(LADDER), f"{self.name}: {name} {candidates[chosen]}")
+        return replace(self, scoring=best)
+
+    def fit(self, task: Task, seed: int, watch: Watch) -> SolveFitted:
+        """C from federated rounds, then every user's own view."""
+        common = self._learn(task, seed, watch)
+        return self.view(task, common)
+
+    def view(self, task: Task, common: Matrix) -> SolveFitted:
+        """What users of a given C see."""
+        train, _ = once(task.train, task.items)
+        dim = common.shape[1]
+        cost = Cost(
+            self.schedule.rounds,
+            upload_bytes(train, dim) if self.schedule.int8 else 4.0 * train.lengths.mean() * dim,
+            float(task.items * (dim + 4) if self.schedule.int8 else 4 * task.items * dim),
+            float(np.mean(common == 0.0)),
+        )
+        tastes = derive_tastes(common, task.train, self._scoring(task))
+        return SolveFitted(tastes, cost, self.personal and self.scoring.rho > 0)
+
+    def _scoring(self, task: Task) -> Scoring:
+        if task.ordered:
+            return self.scoring
+        return msgspec.structs.replace(self.scoring, beta=0.0, gamma=1.0)
+
+    def _learn(self, task: Task, seed: int, watch: Watch) -> Matrix:
+        common: Matrix = np.zeros((0, 0))
+        for released in self.released(task, seed):
+            common = released.common
+            watch(released.step / self.schedule.rounds, f"{self.name} round {released.step}")
+        return common
+
+    def _votes(
+        self, task: Task, common: Matrix, scoring: Scoring, personal: bool
+    ) -> npt.NDArray[np.float64]:
+        tried = replace(self, scoring=scoring, personal=personal and self.personal)
+        return gains(measure(tried.view(task, common), task).full)
+
+
+def pick_by_votes(
+    votes: npt.NDArray[np.float64], noise: float = 0.0, rng: np.random.Generator | None = None
+) -> int:
+    """The candidate with the largest sum of gains; of equals the first.
+
+    `votes` (G, U): each user's gain in [0, 1] under each candidate. With `noise` z the sum gets
+    N(0, z^2·G) per candidate: a vector of G gains has norm sqrt(G) at most.
+    """
+    total = votes.sum(axis=1)  # (G,)
+    if noise and rng is not None:
+        total = total + rng.normal(0.0, noise * np.sqrt(len(votes)), len(total))
+    return int(np.argmax(total))
