@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -14,9 +16,35 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LOOSE = {"reassoc", "contract", "nsz"}
 
 
+def code_folder(sources: Path, given: str = "") -> Path:
+    """Where machine code of the kernels in `sources` is kept: another folder when one changes.
+
+    Numba looks at the file of the compiled function alone. A kernel that calls one of another
+    file would go on with the old one, and give yesterday's numbers without a word.
+    """
+    digest = sha256()
+    for path in sorted(sources.glob("*.py")):
+        digest.update(path.read_bytes())
+    root = Path(given) if given else sources / "__pycache__"
+    return root / f"kernels-{digest.hexdigest()[:16]}"
+
+
+_FOLDER = code_folder(Path(__file__).parent, numba.config.CACHE_DIR)  # type: ignore[attr-defined]
+
+
 def compiled(parallel: bool = False) -> Callable[[F], F]:
     """Compile a function to machine code at its first call, and keep the code on disk.
 
     With `parallel` its `numba.prange` loops run on all cores.
     """
-    return cast("Callable[[F], F]", numba.njit(cache=True, fastmath=_LOOSE, parallel=parallel))
+
+    def compile_later(function: F) -> F:
+        others = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+        numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]
+        try:
+            made = numba.njit(cache=True, fastmath=_LOOSE, parallel=parallel)(function)
+        finally:
+            numba.config.CACHE_DIR = others  # type: ignore[attr-defined]
+        return cast("F", made)
+
+    return compile_later
