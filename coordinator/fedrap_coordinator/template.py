@@ -41,7 +41,7 @@ threshold = 0.0          # shrinkage of C towards exact zeros
 [scoring]                # how devices recommend; beta 0 and gamma 1 where order means nothing
 beta = 10.0
 gamma = 0.1
-tau = 3.0
-ridge = 30.0
+tau = 2.0
+ridge = 60.0
 rho = 0.3
 """

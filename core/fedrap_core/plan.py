@@ -33,8 +33,8 @@ class Scoring(
     w0: NotNegative = 0.5  # weight of every item of the catalogue as "not chosen"
     beta: NotNegative = 10.0  # extra weight of the newest interaction
     gamma: NotNegative = 0.1  # weight that never fades
-    tau: Positive = 3.0  # how many interactions the extra weight lasts
-    ridge: Positive = 30.0  # lambda, keeps u small and the solve regular
+    tau: Positive = 2.0  # how many interactions the extra weight lasts
+    ridge: Positive = 60.0  # lambda, keeps u small and the solve regular
     rho: NotNegative = 0.3  # how much an item without a row in D borrows from its likes
     power: Positive = 4.0  # p, how alike two items must be to borrow
     sigma: Positive = 1.0  # how far D is trusted with a single interaction

@@ -2,8 +2,10 @@
 
 Chosen on validation are only scalars of the scoring: how much recency counts, how strongly u is
 held back, how much D counts. The coordinator can choose them without seeing anybody's data: each
-device hides its newest item, scores it under every candidate, and sends one vector with a gain in
-[0, 1] per candidate, clipped, summed and noised like any other update and charged like one.
+device hides its newest item, ranks it under every candidate, and sends one vector with a gain in
+[0, 1] per candidate, clipped, summed and noised like any other update and charged like one. The
+gain is NDCG without a cut, 1/log2(2 + rank): it tells candidates apart with fewer people than
+NDCG@10, to which most of them add a plain zero.
 `pick_by_votes` is that sum; nothing else of a device is looked at.
 """
 
@@ -29,14 +31,14 @@ from fedrap_simulation.protocols.measure import gains, measure
 from fedrap_simulation.protocols.task import Task
 
 METHOD = SolveMethod(dim=64)
-LEARNING = Learning(eta=0.1, decay=0.985, memory=0.9)
+LEARNING = Learning(eta=0.2, decay=0.985, memory=0.9)
 SCHEDULE = Schedule(rounds=100, part=0.1)
 SCORING = Scoring()
 # One step at a time from the best so far: (name of the scalar, its candidates).
 LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
-    ("gamma", (0.1, 0.03, 0.3, 1.0)),
-    ("tau", (3.0, 1.5, 6.0)),
-    ("ridge", (30.0, 10.0, 60.0)),
+    ("tau", (2.0, 1.0, 4.0)),
+    ("gamma", (0.1, 0.03, 0.3)),
+    ("ridge", (60.0, 30.0, 120.0)),
     ("w0", (0.5, 0.2, 1.0)),
     ("rho", (0.3, 0.0, 0.1, 1.0)),
 )
@@ -155,7 +157,7 @@ class Solve:
         self, task: Task, common: Matrix, scoring: Scoring, personal: bool
     ) -> npt.NDArray[np.float64]:
         tried = replace(self, scoring=scoring, personal=personal and self.personal)
-        return gains(measure(tried.view(task, common), task).full)
+        return gains(measure(tried.view(task, common), task).full, task.items)
 
 
 def pick_by_votes(

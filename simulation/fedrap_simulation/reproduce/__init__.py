@@ -1,0 +1,1 @@
+"""`fedrap-sim reproduce`: the paper's tables and figures again, with the leak and without it."""
