@@ -242,7 +242,8 @@ def learn_steps() -> File:
     given: list[tuple[str, Any, Case, Learning, int]] = [
         ("the first step", None, total, Learning(), 0),
         ("a later step with memory and decay", gram, total, Learning(decay=0.9, eta=0.2), 4),
-        ("with a soft threshold", gram, total, Learning(threshold=0.5), 0),
+        ("zeros begin in the second half", gram, total, Learning(zeros=0.5, settled=4), 2),
+        ("settled: half of C is zero", gram, total, Learning(zeros=0.5, settled=4), 3),
         ("a noisy triangle is moved back into the cone", None, outside, Learning(), 0),
         ("no devices: nothing changes", gram, {**total, "devices": 0}, Learning(), 0),
         ("no rows: only the Gram moves", gram, {**total, "rows": [], "values": []}, Learning(), 0),

@@ -36,7 +36,8 @@ eta = 0.1                # 0.5 where every device takes part in every other roun
 decay = 0.985
 population = 1000        # devices expected in all
 density = 0.02           # share of the catalogue in a mean history
-threshold = 0.0          # shrinkage of C towards exact zeros
+zeros = 0.5              # share of C that is exactly zero in the end, the smallest entries
+settled = 100            # the step that has them; round.total is a good choice
 
 [scoring]                # how devices recommend; beta 0 and gamma 1 where order means nothing
 beta = 10.0

@@ -90,6 +90,7 @@ class Solve:
             self.learning,
             population=max(1, task.users),
             density=max(1e-9, float(train.lengths.mean()) / task.items),
+            settled=self.schedule.rounds,
         )
         method = msgspec.structs.replace(self.method, order=order)
         return run_rounds(train, task.items, method, learning, self.schedule, seed)
