@@ -143,7 +143,7 @@ class Solve:
         dim = common.shape[1]
         cost = Cost(
             self.schedule.rounds,
-            upload_bytes(train, dim) if self.schedule.int8 else 4.0 * train.lengths.mean() * dim,
+            upload_bytes(train, dim, int8=self.schedule.int8),
             float(task.items * (dim + 4) if self.schedule.int8 else 4 * task.items * dim),
             float(np.mean(common == 0.0)),
             spared,
