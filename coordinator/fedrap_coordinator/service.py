@@ -25,6 +25,7 @@ from fedrap_coordinator.releases import (
     first_model,
     load_model,
     next_model,
+    plan_after,
     serve_release,
     serve_since,
 )
@@ -232,7 +233,7 @@ class Coordinator:
     async def _open_round(self) -> None:
         if self._model is None or self._model.stored.step >= self._settings.round.total:
             return
-        self._plan = self._settings.plan()
+        self._plan = plan_after(self._model, self._settings)
         stored = self._model.stored
         round_ = Round(os.urandom(16), stored.step + 1, stored.version, self._clock())
         await self.store.open_round(round_, encode_value(self._plan))
@@ -315,11 +316,16 @@ class Coordinator:
         assert self._model is not None
         round_, model, view = self._round, self._model, await self.store.extent()
         try:
-            total = await self._aggregator.total(
-                self.store.sealed_updates(round_.id), model.common, self._plan, round_.step
+            summed = await self._aggregator.total(
+                self.store.sealed_updates(round_.id),
+                model.common,
+                self._plan,
+                self._task,
+                round_.step,
             )
+            total = summed.total
             made = await asyncio.to_thread(
-                next_model, self._task, model, total, view, self._settings
+                next_model, self._task, model, total, view, self._settings, summed.clip
             )
         except BrokenModel:
             log.exception("round abandoned", extra={"step": round_.step})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from fedrap_core.accounting import gaussian_epsilon
-from fedrap_core.plan import Plan
+from fedrap_core.plan import Plan, Privacy
 
 TRIES_PER_STEP = 3  # a step whose round was abandoned may be tried again, but not for ever
 
@@ -23,9 +23,10 @@ class Entry(msgspec.Struct, frozen=True):
 
     step: int
     round: bytes
-    noise: float
+    noise: float  # as charged: of a plan with bands or a clipping bit it is less than z
     delta: float
     at: float
+    rule: Privacy | None = None  # what was agreed to; older entries have none
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def why_not(entries: Sequence[Entry], step: int, plan: Plan, floor: Floor) -> st
     rule = plan.privacy
     if plan.min_updates < floor.min_updates:
         return "floor-cohort"
-    if rule.noise < floor.min_noise:
+    if rule.charged_noise < floor.min_noise:
         return "floor-noise"
     steps = charged_steps(entries)
     if step in steps:

@@ -14,7 +14,7 @@ from fedrap_coordinator.releases import Model, next_model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Extent
 from fedrap_core.learn import RoundSum
-from fedrap_core.privacy import release_noise
+from fedrap_core.privacy import release_noise, task_noise_key
 from fedrap_core.sparse import RowUpdate, triangle_size
 from fedrap_core.wire.codec import encode
 from tests.harness import DIM, Player, one_cell, serve, small_settings
@@ -27,9 +27,11 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
     """Every sum that the coordinator learns from, as it goes into the learning step."""
     seen: list[RoundSum] = []
 
-    def spy(task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings) -> Model:
+    def spy(
+        task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings, clip: float
+    ) -> Model:
         seen.append(total)
-        return next_model(task, model, total, view, settings)
+        return next_model(task, model, total, view, settings, clip)
 
     monkeypatch.setattr(service, "next_model", spy)
     return seen
@@ -115,14 +117,16 @@ async def test_noise_reaches_every_row_and_is_the_same_for_the_same_key_and_step
     async with serve(settings, str(tmp_path / "c.sqlite")) as served:
         for row in (0, 1):
             await (await served.player()).join(one_cell(row))
-        keyring = served.app[COORDINATOR].keyring
+        coordinator = served.app[COORDINATOR]
+        key = task_noise_key(coordinator.keyring.noise, coordinator.task)
     total = sums[0]
     assert len(total.rows) == 12
     assert np.all(total.values != 0)
-    drawn = release_noise(keyring.noise, 1, 12 * DIM + triangle_size(DIM), 0.5)
+    corner = 1 + triangle_size(DIM)
+    drawn = release_noise(key, 1, corner + 12 * DIM, 0.5)
     cells = np.zeros((12, DIM))
     cells[[0, 1], 0] = 1.0
-    np.testing.assert_allclose(total.values - drawn[: 12 * DIM].reshape(12, DIM), cells, atol=1e-6)
+    np.testing.assert_allclose(total.values - drawn[corner:].reshape(12, DIM), cells, atol=1e-6)
 
 
 async def test_an_empty_share_counts_as_a_device_and_moves_nothing(
