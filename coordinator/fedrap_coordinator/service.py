@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from fedrap_coordinator.releases import (
 )
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.statement import privacy_document
 from fedrap_coordinator.store.protocol import Added, CatalogueView, Store
 from fedrap_core.errors import BrokenModel
 from fedrap_core.items import is_item_id, join_ids
@@ -180,6 +182,11 @@ class Coordinator:
                 self._deltas.clear()
             self._deltas[have, model.stored.version] = known
         return known
+
+    def privacy(self) -> dict[str, Any]:
+        """What is promised under the plan in force; spec 5.7."""
+        released = 0 if self._model is None else self._model.stored.step
+        return privacy_document(self._plan, self._settings.round, self._task, released)
 
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""

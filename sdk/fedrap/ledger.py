@@ -14,6 +14,7 @@ import msgspec
 
 from fedrap_core.accounting import gaussian_epsilon
 from fedrap_core.plan import Plan, Privacy
+from fedrap_core.statement import Statement, state_policy
 
 TRIES_PER_STEP = 3  # a step whose round was abandoned may be tried again, but not for ever
 
@@ -61,6 +62,12 @@ def why_not(entries: Sequence[Entry], step: int, plan: Plan, floor: Floor) -> st
 def charged_steps(entries: Sequence[Entry]) -> frozenset[int]:
     """The steps this device is charged for; one that was tried twice counts once."""
     return frozenset(entry.step for entry in entries)
+
+
+def promised(entries: Sequence[Entry]) -> Statement | None:
+    """What the policy promises that this device agreed to last."""
+    rules = [entry.rule for entry in entries if entry.rule is not None]
+    return state_policy(rules[-1]) if rules else None
 
 
 def epsilon(entries: Sequence[Entry]) -> float:
