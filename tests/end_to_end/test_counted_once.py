@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -107,6 +108,19 @@ async def test_an_update_above_the_clip_is_clipped_by_the_coordinator(
         for row, value in ((0, 1000.0), (1, 1.0)):
             await (await served.player()).join(one_cell(row, value))
     assert _counted(sums[0], 3)[:2] == pytest.approx([2.0, 1.0], abs=1e-5)
+
+
+@pytest.mark.spec("5.2")
+async def test_a_row_above_the_row_clip_is_clipped_by_the_coordinator(
+    tmp_path: Path, sums: list[RoundSum]
+) -> None:
+    plain = small_settings(updates=2, clip=30.0)
+    rule = msgspec.structs.replace(plain.privacy, row_clip=0.5)
+    settings = msgspec.structs.replace(plain, privacy=rule)
+    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+        for row, value in ((0, 20.0), (1, 0.25)):
+            await (await served.player()).join(one_cell(row, value))
+    assert _counted(sums[0], 3)[:2] == pytest.approx([0.5, 0.25], abs=1e-5)
 
 
 @pytest.mark.spec("5.3")
