@@ -84,6 +84,8 @@ def release_noise(
     N_t = Z_t - sum_j c_j·N_{t-j}, each Z_t independent N(0, stddev^2), made from Z_1 … Z_t without
     any memory: N_t = sum_s h_s·Z_{t-s} with h the inverse of c as a power series. A smaller size
     gives the beginning of the same numbers, so that rows which come later change nothing.
+    `stddev` is that of this step alone: with a clip that adapts, each step's sum in units of its
+    own clip is the mechanism, and multiplying by that clip, known before, comes after it.
     """
     total = np.zeros(size)
     for back, weight in enumerate(inverse_series(coefficients, max(1, step))):

@@ -15,6 +15,7 @@ from fedrap_coordinator.releases import Model, next_model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Extent
 from fedrap_core.learn import RoundSum
+from fedrap_core.plan import PaperMethod
 from fedrap_core.privacy import release_noise, task_noise_key
 from fedrap_core.sparse import RowUpdate, triangle_size
 from fedrap_core.wire.codec import encode
@@ -141,6 +142,28 @@ async def test_noise_reaches_every_row_and_is_the_same_for_the_same_key_and_step
     cells = np.zeros((12, DIM))
     cells[[0, 1], 0] = 1.0
     np.testing.assert_allclose(total.values - drawn[corner:].reshape(12, DIM), cells, atol=1e-6)
+
+
+@pytest.mark.spec("5.3")
+async def test_the_sum_of_the_published_method_is_noised_alike(
+    tmp_path: Path, sums: list[RoundSum]
+) -> None:
+    plain = small_settings(updates=2, noise=0.5, clip=1.0)
+    bands = msgspec.structs.replace(plain.privacy, coefficients=(1.0, 0.75))
+    settings = msgspec.structs.replace(plain, method=PaperMethod(dim=DIM), privacy=bands)
+    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+        for row in range(4):  # two rounds, so that the bands reach back
+            await (await served.player()).join(one_cell(row))
+        coordinator = served.app[COORDINATOR]
+        key = task_noise_key(coordinator.keyring.noise, coordinator.task)
+    corner = 1 + triangle_size(DIM)
+    for step, total in enumerate(sums, 1):
+        drawn = release_noise(key, step, corner + 12 * DIM, 0.5, (1.0, 0.75))
+        cells = np.zeros((12, DIM))
+        cells[[2 * step - 2, 2 * step - 1], 0] = 1.0
+        exact = total.values - drawn[corner:].reshape(12, DIM)
+        np.testing.assert_allclose(exact, cells, atol=1e-6)
+    assert len(sums) == 2
 
 
 async def test_an_empty_share_counts_as_a_device_and_moves_nothing(
