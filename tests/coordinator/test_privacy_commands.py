@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +105,29 @@ def test_an_export_is_the_same_document_with_the_other_accountants(
     assert main(["privacy", "status", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown == {name: written[name] for name in shown}
+
+
+def test_a_round_keeps_the_promise_that_it_was_opened_with(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def open_a_round() -> None:
+        async with serve(small_settings(noise=2.0, cap=4), str(tmp_path / "c.sqlite")):
+            pass
+
+    asyncio.run(open_a_round())
+    monkeypatch.setenv("FEDRAP__DATABASE", f"sqlite:///{tmp_path / 'c.sqlite'}")
+    monkeypatch.setenv("FEDRAP__PRIVACY__NOISE", "9.0")
+    assert main(["privacy", "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["noise"] == 2.0
+
+
+def test_the_coordinator_starts_without_the_accountants() -> None:
+    """dp-accounting and scipy take seconds to import, and are not there in most installations."""
+    code = "import sys, fedrap_coordinator.commands as _; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "fedrap_coordinator" in loaded
+    assert loaded.isdisjoint({"scipy", "dp_accounting", "absl"})
 
 
 FIELDS = {

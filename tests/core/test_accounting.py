@@ -25,11 +25,18 @@ def test_one_release_with_noise_1_costs_4_377_at_delta_1e_5() -> None:
     assert charged_epsilon(1, 1.0, 1e-5) == pytest.approx(4.377, abs=5e-4)
 
 
-@pytest.mark.parametrize(("participations", "epsilon"), [(100, 91.8), (50, 54.4), (25, 33.1)])
-def test_many_releases_with_noise_1_cost_what_the_design_says(
-    participations: int, epsilon: float
+@pytest.mark.parametrize(
+    ("participations", "noise", "epsilon"),
+    [
+        (100, 1.0, 91.8), (50, 1.0, 54.4), (25, 1.0, 33.1), (10, 1.0, 17.9), (2, 1.0, 6.57),
+        (100, 2.0, 33.1), (50, 2.0, 20.7), (10, 2.0, 7.51), (1, 2.0, 1.99),
+        (100, 4.0, 13.2), (50, 4.0, 8.6), (10, 4.0, 3.34), (1, 4.0, 0.93),
+    ],
+)  # fmt: skip
+def test_many_releases_cost_what_the_design_says(
+    participations: int, noise: float, epsilon: float
 ) -> None:
-    assert charged_epsilon(participations, 1.0, 1e-5) == pytest.approx(epsilon, abs=0.05)
+    assert charged_epsilon(participations, noise, 1e-5) == pytest.approx(epsilon, rel=5e-3)
 
 
 @pytest.mark.parametrize("noise", [0.3, 0.5, 1.0, 2.0, 10.0, 50.0])
