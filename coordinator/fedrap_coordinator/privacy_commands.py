@@ -90,7 +90,7 @@ def _shown(wanted: Wanted, found: list[Option], beside: list[Accounted] | None) 
         ratio = "-" if one.noise_to_signal is None else f"{one.noise_to_signal:.2f}"
         lines.append(
             f"{one.separation:>3} {one.cap:>5}  {one.mechanism:<11} {one.noise:>6.3f} "
-            f"{one.mu:>5.2f}  {one.round_error:>10.4f} {one.sum_error:>10.4f}  {ratio:>12}"
+            f"{one.mu:>5.2f}  {one.round_error:>10.3g} {one.sum_error:>10.3g}  {ratio:>12}"
         )
     best = found[0]
     lines += ["", "[privacy]", f"noise = {best.noise}"]
