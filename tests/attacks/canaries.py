@@ -108,7 +108,7 @@ class Audit:
     privacy: Privacy
     joined: tuple[int, ...] = (1, 3)  # steps
     length: float = 5.0  # of an update before the clip, in units of S
-    seed: int = 5  # with another one in twenty audits of correct code fails, as 95 % says
+    seed: int = 5  # picked, not drawn: test_canary_audit.py says how, and what others give
 
     @property
     def took_part(self) -> npt.NDArray[np.bool_]:
