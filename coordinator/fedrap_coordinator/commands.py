@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -20,11 +21,16 @@ from fedrap_coordinator.app import create_app
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
+from fedrap_coordinator.privacy_commands import add_privacy
 from fedrap_coordinator.registry import Registry
+from fedrap_coordinator.releases import load_model, plan_after
 from fedrap_coordinator.settings import Settings, load
+from fedrap_coordinator.statement import privacy_document
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.template import TEMPLATE
 from fedrap_core.errors import FedRapError
+from fedrap_core.plan import Plan
+from fedrap_core.wire.codec import decode_value
 
 CONFIG = "fedrap.toml"
 
@@ -59,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     tokens.set_defaults(run=_tokens)
     status = commands.add_parser("status", help="what is in the database, as JSON")
     status.set_defaults(run=_status)
+    add_privacy(commands, _stated, _print)
     return parser
 
 
@@ -147,6 +154,26 @@ def _status(arguments: argparse.Namespace) -> int:
 
     _print(json.dumps(asyncio.run(run()), indent=2))
     return 0
+
+
+def _stated(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The privacy statement as the database and the settings have it, served or not."""
+    settings = _settings(arguments)
+
+    async def run() -> dict[str, Any]:
+        async with _open_store(arguments) as store:
+            task, stored = await store.task_id(secrets.token_bytes(16)), await store.release(None)
+            found = await store.current_round()
+            if found is not None:  # a round keeps the rules that it was opened with
+                plan = decode_value(Plan, found[1])
+            else:
+                plan = (
+                    settings.plan() if stored is None else plan_after(load_model(stored), settings)
+                )
+            released = 0 if stored is None else stored.step
+            return privacy_document(plan, settings.round, task, released)
+
+    return asyncio.run(run())
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

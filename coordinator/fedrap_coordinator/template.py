@@ -20,12 +20,19 @@ max_seconds = 3600.0
 over_selection = 1.3     # places per wanted update, for some devices will not answer
 total = 100              # rounds of the whole task
 
-[privacy]
+[privacy]                # `fedrap-coordinator privacy plan` gives noise, separation and cap
 clip = 30.0              # S: the largest norm of one device's update
+# row_clip = 10.0        # the largest norm of one row of it: no item gets more of one device
 noise = 0.0              # z: noise of a release in units of S; 0 promises nothing
+# coefficients = [1.0, 0.76]   # banded noise; no more of them than separation
 separation = 2           # b: 2 means never in two consecutive rounds
 cap = 10                 # K: rounds that a device joins in its life
 delta = 1e-5
+
+# [privacy.adapt]        # S follows a quantile of the norms; its bit is charged too
+# quantile = 0.5
+# rate = 0.2
+# noise = 5.0            # of the sum of the bits: a twentieth of max_updates is a good start
 
 [method]
 name = "solve"

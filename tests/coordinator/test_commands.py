@@ -18,7 +18,7 @@ from fedrap_coordinator.settings import load
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.template import TEMPLATE
 
-COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status"]
+COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status", "privacy"]
 
 
 @pytest.fixture(autouse=True)
