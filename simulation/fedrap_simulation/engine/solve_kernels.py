@@ -140,6 +140,19 @@ def make_shares(
 
 
 @compiled(parallel=True)
+def clip_rows(rows: Singles, limit: float) -> None:
+    """Scale each row to norm `limit` at most, in place."""
+    for p in prange(rows.shape[0]):
+        square = 0.0
+        for q in range(rows.shape[1]):
+            square += rows[p, q] * rows[p, q]
+        if square > limit * limit:
+            factor = np.float32(limit / np.sqrt(square))
+            for q in range(rows.shape[1]):
+                rows[p, q] *= factor
+
+
+@compiled(parallel=True)
 def clip_shares(starts: Ints, rows: Singles, triangles: Singles, limit: float) -> None:
     """Scale each device's rows and triangle together to norm `limit` at most, in place."""
     for i in prange(len(starts) - 1):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedrap_core.banded import INDEPENDENT
 from fedrap_core.learn import Learner, Learning, RoundSum, learn_step
 from fedrap_core.plan import SolveMethod
 from fedrap_core.quantize import quantize_rows
@@ -21,11 +22,12 @@ from fedrap_core.wire.share import folded_rows
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.solve_kernels import (
     add_by_item,
+    clip_rows,
     clip_shares,
     make_shares,
     round_rows,
 )
-from fedrap_simulation.engine.types import Ints, Matrix, Singles
+from fedrap_simulation.engine.types import Floats, Ints, Matrix, Singles
 
 BLOCK_ROWS = 200_000  # rows of shares held at once: 51 MB with k 64
 
@@ -37,8 +39,25 @@ class Schedule:
     rounds: int = 100
     part: float = 0.1  # share of the devices in one round
     clip: float = 1e6  # S; this large it never binds
+    row_clip: float = 1e6  # S of one row, before S
     noise: float = 0.0  # z, in units of S
+    coefficients: tuple[float, ...] = INDEPENDENT  # of noise that takes itself back; banded.py
     int8: bool = True  # uploads and releases rounded as on the wire
+
+    @property
+    def turns(self) -> int:
+        """Rounds in which everybody has been asked once."""
+        return max(1, round(1.0 / self.part))
+
+    @property
+    def separation(self) -> int:
+        """b: with bands everybody keeps a turn, so that steps of a device are that far apart."""
+        return self.turns if len(self.coefficients) > 1 else min(2, self.turns)
+
+    @property
+    def participations(self) -> int:
+        """K: how often a device is asked, at most."""
+        return -(-self.rounds // self.turns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +68,12 @@ class Released:
     common: Matrix  # (m, k)
 
 
-def cohorts(users: int, part: float, rounds: int, rng: np.random.Generator) -> Iterator[Rows]:
+def cohorts(users: int, schedule: Schedule, rng: np.random.Generator) -> Iterator[Rows]:
     """Who takes part, round by round; nobody in two consecutive ones unless all do."""
-    turns = max(1, round(1.0 / part))
-    groups: list[Rows] = []
+    turns, groups = schedule.turns, list[Rows]()
     last: Rows = np.zeros(0, dtype=np.int64)
-    for step in range(rounds):
-        if step % turns == 0:
+    for step in range(schedule.rounds):
+        if step == 0 or (step % turns == 0 and schedule.separation < turns):
             order = rng.permutation(users)
             if turns > 1 and len(last):
                 # Whoever closed the last cycle must not open this one.
@@ -75,6 +93,7 @@ def sum_shares(
     method: SolveMethod,
     *,
     clip: float = np.inf,
+    row_clip: float = np.inf,
     int8_seed: int | None = None,
 ) -> RoundSum:
     """The sum of all shares, as the coordinator's accumulator would have it without noise."""
@@ -96,7 +115,9 @@ def sum_shares(
             method.gamma,
             method.tau,
         )
-        if np.isfinite(clip):
+        if row_clip < np.inf:
+            clip_rows(rows, row_clip)
+        if clip < np.inf:
             clip_shares(part.starts, rows, triangles, clip)
         if int8_seed is not None:
             word = np.uint64((int8_seed << 20) + 2 * block & (2**64 - 1))
@@ -142,17 +163,18 @@ def run_rounds(
     rng = np.random.default_rng([seed, 0xFED])
     state = Learner(_published(rng.normal(0.0, learning.spread, (items, method.dim)), schedule))
     yield Released(0, state.common)
-    who = cohorts(len(histories), schedule.part, schedule.rounds, rng)
-    for step, users in enumerate(who):
+    bands = Bands(schedule, items, method.dim, rng)
+    for step, users in enumerate(cohorts(len(histories), schedule, rng)):
         total = sum_shares(
             histories.some(users),
             state.common,
             method,
             clip=schedule.clip,
+            row_clip=schedule.row_clip,
             int8_seed=int(rng.integers(2**40)) if schedule.int8 else None,
         )
         if schedule.noise:
-            total = _noised(total, items, method.dim, schedule, rng)
+            total = bands.noised(total)
         learnt = learn_step(state, total, method, learning, step)
         state = Learner(_published(learnt.common, schedule), learnt.gram)
         yield Released(step + 1, state.common)
@@ -175,12 +197,26 @@ def _published(common: Matrix, schedule: Schedule) -> Matrix:
     return quantize_rows(common).to_float().astype(np.float64) if schedule.int8 else common
 
 
-def _noised(
-    total: RoundSum, items: int, dim: int, schedule: Schedule, rng: np.random.Generator
-) -> RoundSum:
-    """Noise on every row, touched or not, as the coordinator adds it; here from a plain rng."""
-    spread = schedule.noise * schedule.clip
-    values = rng.normal(0.0, spread, (items, dim))
-    values[total.rows] += total.values
-    triangle = total.triangle + rng.normal(0.0, spread, len(total.triangle))
-    return RoundSum(np.arange(items), values, triangle, total.devices)
+class Bands:
+    """Noise on every row, touched or not, and on the triangle; here from a plain rng.
+
+    N_t = Z_t - sum_j c_j·N_{t-j}: what earlier steps got is kept, as many as there are bands.
+    """
+
+    def __init__(self, schedule: Schedule, items: int, dim: int, rng: np.random.Generator) -> None:
+        self._stddev = schedule.noise * schedule.clip
+        self._tail = schedule.coefficients[1:]
+        self._items, self._dim, self._rng = items, dim, rng
+        self._past: list[Floats] = []  # newest first
+
+    def noised(self, total: RoundSum) -> RoundSum:
+        """The sum as the coordinator would see it."""
+        size = self._items * self._dim
+        noise = self._rng.normal(0.0, self._stddev, size + triangle_size(self._dim))
+        for weight, before in zip(self._tail, self._past, strict=False):
+            noise -= weight * before
+        self._past = [noise, *self._past][: len(self._tail)]
+        values = noise[:size].reshape(self._items, self._dim).copy()
+        values[total.rows] += total.values
+        triangle = total.triangle + noise[size:]
+        return RoundSum(np.arange(self._items), values, triangle, total.devices)

@@ -45,6 +45,15 @@ LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("w0", (0.5, 0.2, 1.0)),
     ("rho", (0.3, 0.0, 0.1, 1.0)),
 )
+# Where things are bought again, a habit is longer than a mood, and a user's own items count by D.
+AGAIN = {"alpha": 0.3, "beta": 1.0, "gamma": 1.0, "tau": 10.0, "sigma": 4.0, "recent": 200}
+AGAIN_LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
+    ("alpha", (0.3, 0.1, 1.0)),
+    ("sigma", (4.0, 2.0, 8.0)),
+    ("tau", (10.0, 5.0, 20.0)),
+    ("gamma", (1.0, 0.5)),
+    *LADDER[2:],
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,24 +121,27 @@ class Solve:
     def tune_scoring(self, task: Task, common: Matrix, watch: Watch) -> Self:
         """The ladder alone, for a C that is already learnt."""
         best, kept = self._scoring(task), None
-        for rung, (name, values) in enumerate(LADDER):
+        ladder = AGAIN_LADDER if task.repeats else LADDER
+        for rung, (name, values) in enumerate(ladder):
             if (not task.ordered and name in ("gamma", "tau")) or (
-                not self.personal and name == "rho"
+                not self.personal and name in ("rho", "sigma")
             ):
                 continue
             start = getattr(best, name)
             candidates = [start, *(value for value in values if value != start)]
             tries = [msgspec.structs.replace(best, **{name: value}) for value in candidates]
-            # D is the last rung: until then it is left out, which is much cheaper.
+            # D is the last rung: until then it is left out, which is cheaper, except where it
+            # decides what is bought again.
+            personal = name == "rho" or task.repeats
             votes = [
                 kept
                 if place == 0 and kept is not None and name != "rho"
-                else self._votes(task, common, one, name == "rho")
+                else self._votes(task, common, one, personal)
                 for place, one in enumerate(tries)
             ]
             chosen = pick_by_votes(np.array(votes))
             best, kept = tries[chosen], votes[chosen]
-            watch(0.6 + 0.4 * (rung + 1) / len(LADDER), f"{self.name}: {name} {candidates[chosen]}")
+            watch(0.6 + 0.4 * (rung + 1) / len(ladder), f"{self.name}: {name} {candidates[chosen]}")
         return replace(self, scoring=best)
 
     def fit(self, task: Task, seed: int, watch: Watch) -> SolveFitted:
@@ -152,9 +164,18 @@ class Solve:
         return SolveFitted(tastes, cost, self.personal and self.scoring.rho > 0)
 
     def _scoring(self, task: Task) -> Scoring:
-        if task.ordered:
-            return self.scoring
-        return msgspec.structs.replace(self.scoring, beta=0.0, gamma=1.0)
+        """Scalars of this kind of data; those that were set or chosen stay as they are."""
+        usual: dict[str, float] = {}
+        if task.repeats:
+            usual = AGAIN
+        elif not task.ordered:
+            usual = {"beta": 0.0, "gamma": 1.0}
+        changes = {
+            name: value
+            for name, value in usual.items()
+            if getattr(self.scoring, name) == getattr(SCORING, name)
+        }
+        return msgspec.structs.replace(self.scoring, **changes)
 
     def _learn(self, task: Task, seed: int, watch: Watch) -> Learnt:
         def learn() -> Matrix:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrap_core.aggregate import Accumulator
+from fedrap_core.banded import inverse_series
 from fedrap_core.learn import Learning, RoundSum, compute_share
 from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Scoring, SolveMethod
@@ -19,7 +20,13 @@ from fedrap_core.quantize import quantize_rows
 from fedrap_core.solve import borrowed, derive_taste
 from fedrap_simulation.data.interactions import Histories
 from fedrap_simulation.engine import solve_rounds
-from fedrap_simulation.engine.solve_rounds import Schedule, cohorts, run_rounds, sum_shares
+from fedrap_simulation.engine.solve_rounds import (
+    Bands,
+    Schedule,
+    cohorts,
+    run_rounds,
+    sum_shares,
+)
 from fedrap_simulation.engine.solve_scoring import derive_tastes, once
 from fedrap_simulation.engine.types import Matrix
 
@@ -44,9 +51,13 @@ def taps(histories: Histories, user: int) -> History:
 
 
 def reference(
-    histories: Histories, common: CommonItems, method: SolveMethod, clip: float
+    histories: Histories,
+    common: CommonItems,
+    method: SolveMethod,
+    clip: float,
+    row_clip: float | None = None,
 ) -> RoundSum:
-    total = Accumulator(ITEMS, DIM, clip)
+    total = Accumulator(ITEMS, DIM, clip, row_clip)
     for user in range(len(histories)):
         problem = pose_round(common, common.gram(), taps(histories, user), method)
         total.add(join_shares(problem, [compute_share(one) for one in problem.problems]).update)
@@ -149,12 +160,46 @@ def test_int8_uploads_are_unbiased() -> None:
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.34, 1.0])
 def test_nobody_takes_part_twice_in_a_row_nor_too_often(part: float) -> None:
     rounds, users = 40, 53
-    groups = list(cohorts(users, part, rounds, np.random.default_rng(1)))
+    schedule = Schedule(rounds=rounds, part=part)
+    groups = list(cohorts(users, schedule, np.random.default_rng(1)))
     for one, two in pairwise(groups):
         assert part == 1.0 or not np.intersect1d(one, two).size
     counts = np.bincount(np.concatenate(groups), minlength=users)
-    assert counts.max() <= np.ceil(rounds / round(1 / part))
+    assert counts.max() <= schedule.participations == np.ceil(rounds / round(1 / part))
     assert counts.min() >= rounds // round(1 / part)
+
+
+def test_with_bands_everybody_keeps_a_turn() -> None:
+    schedule = Schedule(rounds=23, part=0.2, coefficients=(1.0, 0.6, 0.5))
+    groups = list(cohorts(31, schedule, np.random.default_rng(1)))
+    assert schedule.separation == schedule.turns == 5
+    for step, group in enumerate(groups[5:], 5):
+        np.testing.assert_array_equal(group, groups[step - 5])
+    assert schedule.participations == 5
+
+
+def test_bands_take_noise_back_as_the_core_does() -> None:
+    coefficients = (1.0, 0.5, 0.25)
+    schedule = Schedule(rounds=6, part=0.2, clip=2.0, noise=1.5, coefficients=coefficients)
+    bands = Bands(schedule, 4, 2, np.random.default_rng(3))
+    nothing = RoundSum(np.zeros(0, dtype=np.int64), np.zeros((0, 2)), np.zeros(3), 1)
+    found = [bands.noised(nothing) for _ in range(6)]
+    fresh = np.random.default_rng(3)
+    drawn = np.array([fresh.normal(0.0, 3.0, 11) for _ in range(6)])  # Z_t
+    series = inverse_series(coefficients, 6)
+    for step, one in enumerate(found):
+        known = sum(series[back] * drawn[step - back] for back in range(step + 1))
+        np.testing.assert_allclose(np.append(one.values.ravel(), one.triangle), known)
+
+
+def test_a_row_is_clipped_before_the_whole() -> None:
+    histories, common = some_histories(4), some_items(4).items.to_float().astype(np.float64)
+    method = SolveMethod(dim=DIM)
+    whole = reference(histories, some_items(4), method, 3.0, row_clip=0.2)
+    found = sum_shares(histories, common, method, clip=3.0, row_clip=0.2)
+    np.testing.assert_allclose(found.values, whole.values, rtol=1e-4, atol=1e-5)
+    free = sum_shares(histories, common, method, clip=3.0)
+    assert np.max(np.abs(free.values - found.values)) > 0.01
 
 
 def test_the_same_seed_gives_the_same_releases_and_noise_shows() -> None:
