@@ -8,12 +8,12 @@ import binascii
 from aiohttp import web
 
 from fedrap_coordinator.errors import Refusal
-from fedrap_coordinator.registry import Registry
+from fedrap_coordinator.registry import Purpose, Registry
 from fedrap_coordinator.releases import Served
 from fedrap_coordinator.service import Coordinator
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, OfferRequest
+from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, OfferRequest, Renew
 from fedrap_core.wire.signing import (
     DEVICE_HEADER,
     MAX_NONCE,
@@ -25,6 +25,7 @@ COORDINATOR = web.AppKey("coordinator", Coordinator)
 REGISTRY = web.AppKey("registry", Registry)
 MEDIA_TYPE = "application/vnd.fedrap+msgpack"
 _SMALL = 4096  # bytes of every request but an update
+_ATTESTED = 32768  # and those that may carry an attestation
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -33,6 +34,7 @@ def routes() -> list[web.RouteDef]:
     return [
         web.get("/healthz", get_health, name="health"),
         web.post("/v1/enrol", post_enrol, name="enrol"),
+        web.post("/v1/renew", post_renew, name="renew"),
         web.post("/v1/offers", post_offer, name="offers"),
         web.post("/v1/rounds/{round}/updates", post_update, name="updates"),
         web.post("/v1/forget", post_forget, name="forget"),
@@ -49,9 +51,16 @@ async def get_health(request: web.Request) -> web.Response:
 
 async def post_enrol(request: web.Request) -> web.Response:
     """A token for a device id."""
-    message = decode(Enrol, await request.read(), _SMALL)
+    message = decode(Enrol, await request.read(), _ATTESTED)
     task = request.app[COORDINATOR].task
     return _answer(await request.app[REGISTRY].enrol(message, task))
+
+
+async def post_renew(request: web.Request) -> web.Response:
+    """A new certificate."""
+    device, body = await _signed(request, Purpose.RENEW)
+    message, task = decode(Renew, body, _ATTESTED), request.app[COORDINATOR].task
+    return _answer(await request.app[REGISTRY].renew(device, message, task))
 
 
 async def post_offer(request: web.Request) -> web.Response:
@@ -69,7 +78,7 @@ async def post_update(request: web.Request) -> web.Response:
 
 async def post_forget(request: web.Request) -> web.Response:
     """A device that is no more."""
-    device, body = await _signed(request)
+    device, body = await _signed(request, Purpose.FORGET)
     decode(Forget, body, _SMALL)
     await request.app[REGISTRY].forget(device)
     return _answer(Forgotten())
@@ -97,7 +106,7 @@ async def get_catalogue(request: web.Request) -> web.Response:
     return _answer(await request.app[COORDINATOR].catalogue(start))
 
 
-async def _signed(request: web.Request) -> tuple[bytes, bytes]:
+async def _signed(request: web.Request, purpose: Purpose = Purpose.ROUND) -> tuple[bytes, bytes]:
     """Who sent this, proven, and the body."""
     device = _hex(request.headers.get(DEVICE_HEADER, ""), 16)
     nonce = _whole(request.headers.get(NONCE_HEADER, ""))
@@ -107,7 +116,7 @@ async def _signed(request: web.Request) -> tuple[bytes, bytes]:
         raise Refusal(problems.BAD_SIGNATURE, f"{SIGNATURE_HEADER} is not base64") from error
     body = await request.read()
     await request.app[REGISTRY].authenticate(
-        request.method, request.raw_path, body, device, nonce, signature
+        request.method, request.raw_path, body, device, nonce, signature, purpose
     )
     return device, body
 

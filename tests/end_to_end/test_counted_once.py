@@ -16,7 +16,8 @@ from fedrap_coordinator.store.protocol import Extent
 from fedrap_core.learn import RoundSum
 from fedrap_core.privacy import release_noise
 from fedrap_core.sparse import RowUpdate, triangle_size
-from fedrap_core.wire.codec import encode
+from fedrap_core.wire.codec import decode, encode
+from fedrap_core.wire.messages import Offer
 from tests.harness import DIM, Player, one_cell, serve, small_settings
 
 DEVICES = 40
@@ -84,7 +85,7 @@ async def test_over_several_rounds_no_cell_is_counted_twice_within_b(
                 if answer.status != 200:
                     await asyncio.sleep(0.005)
                     continue
-                offer = await player.offer()
+                offer = decode(Offer, answer.body)
                 await player.post(offer.round, encode(player.update(offer, one_cell(row))))
 
         await asyncio.gather(*(greedy(player, row) for row, player in enumerate(players)))
