@@ -98,7 +98,9 @@ class KeysInFolder:
         """
         path = self.folder / LIST
         if not path.exists():
-            return []
+            if any(self.folder.glob("seal-*.key")):  # the list is always there first
+                raise ConfigError(f"{path} is missing; restore it from its backup")
+            self.save([])
         try:
             rows = json.loads(path.read_text(encoding="utf-8"))["keys"]
             keys = [
@@ -108,13 +110,13 @@ class KeysInFolder:
                 )
                 for row in rows
             ]  # fmt: skip
-            wrong = breach(keys)
+            wrong = breach(keys) if keys else None
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{path} is damaged; restore it from its backup") from error
         if wrong:
             raise ConfigError(f"{path}: {wrong}; restore it from its backup")
         alive = {self._path(key.id).name for key in keys if key.state is not KeyState.DESTROYED}
-        for left in self.folder.glob("seal-*"):
+        for left in [*self.folder.glob("seal-*"), *self.folder.glob("*.part")]:
             if left.name not in alive:
                 _wipe(left)
         return keys

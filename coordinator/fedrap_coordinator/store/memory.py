@@ -109,8 +109,8 @@ class MemoryStore(MemoryIdentity):
         return sorted(found, key=lambda row: (row.opened_at, row.id), reverse=True)[:count]
 
     async def charges(self, round_id: bytes) -> AsyncIterator[Sequence[Charge]]:
-        came = self._updates[round_id]
-        rows = [Charge(device, device in came) for device in sorted(self._assigned[round_id])]
+        came, places = self._updates.get(round_id, {}), self._assigned.get(round_id, set())
+        rows = [Charge(device, device in came) for device in sorted(places)]
         for start in range(0, len(rows), MANY):
             yield rows[start : start + MANY]
 
