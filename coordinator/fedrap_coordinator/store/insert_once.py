@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,9 +11,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 def insert_once(db: sa.Connection, table: sa.Table, **values: Any) -> bool:
     """Add a row; False when its key was there. Waits for a rival's transaction to end."""
-    insert = postgresql.insert if db.dialect.name == "postgresql" else sqlite.insert
     # RETURNING, for a rowcount of an insert is not to be relied on.
-    done = db.execute(
-        insert(table).values(values).on_conflict_do_nothing().returning(sa.literal(1))
-    )
-    return done.first() is not None
+    return db.execute(_statement(table, db.dialect.name), values).first() is not None
+
+
+@functools.cache
+def _statement(table: sa.Table, dialect: str) -> sa.Executable:
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    return insert(table).on_conflict_do_nothing().returning(sa.literal(1))
