@@ -43,9 +43,10 @@ class Keyring:
         noise: bytes,
         authority: PrivateKey | None = None,
         files: KeyFiles | None = None,
-        now: float = 0.0,
+        now: float | None = None,
     ) -> None:
         """With `seal`, a ring of that active key; without, the ring that `files` hold."""
+        made_at = time.time() if now is None else now
         self.noise = noise
         self.authority = authority or new_private_key()
         self._files: KeyFiles = files or KeysInMemory()
@@ -53,8 +54,8 @@ class Keyring:
         with self._files.alone():
             self._keys = self._files.load()
             if not self._keys:
-                active = self._keep(seal or new_private_key(), now)
-                following = self._keep(new_private_key(), now)
+                active = self._keep(seal or new_private_key(), made_at)
+                following = self._keep(new_private_key(), made_at)
                 self._keys = sealing_keys.first_keys(active, following)
                 self._files.save(self._keys)
         self.private(self.seal_id)  # a ring without its active key is of no use
@@ -167,10 +168,9 @@ def open_keyring(folder: Path, now: float | None = None) -> Keyring:
         authority = _read_or_write(folder / "authority.key", private_to_bytes(new_private_key()))
         if len(noise) != NOISE_KEY_BYTES:
             raise MalformedMessage(f"noise.key must have {NOISE_KEY_BYTES} bytes")
-        moment = time.time() if now is None else now
         keyring = Keyring(
             _before_rotation(folder), noise, private_from_bytes(authority), KeysInFolder(folder),
-            moment,
+            now,
         )  # fmt: skip
         (folder / "seal.key").unlink(missing_ok=True)
         return keyring

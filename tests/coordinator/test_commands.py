@@ -18,7 +18,8 @@ from fedrap_coordinator.settings import load
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.template import TEMPLATE
 
-COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status"]
+COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status", "keys", "devices"]
+COMMANDS += ["issuers", "admin", "audit", "privacy"]
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pytest
 from fedrap_coordinator import key_files
 from fedrap_coordinator.keyring import Keyring, SealKeyGone, fresh_keyring, open_keyring
 from fedrap_coordinator.sealing_keys import KeyState, breach, is_due
-from fedrap_core.wire.keys import private_to_bytes
+from fedrap_core.wire.keys import new_private_key, private_to_bytes
 
 STATES = {KeyState.NEXT, KeyState.ACTIVE, KeyState.RETIRED}
 
@@ -63,7 +63,7 @@ def test_a_retired_key_is_destroyed_unless_a_round_names_it(tmp_path: Path) -> N
 
 
 def test_age_turns_the_ring_when_a_round_is_opened_and_not_a_second_earlier() -> None:
-    keyring = fresh_keyring()
+    keyring = Keyring(new_private_key(), bytes(32), now=0.0)
     first = keyring.seal_id
     assert keyring.for_a_round(99.9, 100.0).id == first
     second = keyring.for_a_round(100.0, 100.0).id
