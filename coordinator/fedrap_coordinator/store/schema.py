@@ -100,7 +100,7 @@ signed_token = sa.Table(  # one-time ids that were used; no time of use, no devi
     "signed_token",
     metadata,
     sa.Column("digest", sa.LargeBinary(32), primary_key=True),
-    sa.Column("expires_at", sa.Float, nullable=False),
+    sa.Column("expires_at", sa.Float, nullable=False, index=True),
 )
 
 account = sa.Table(  # how many devices a pseudonymous account has enrolled, and not which

@@ -49,8 +49,7 @@ def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
     """The last rounds, the newest first; their places and updates counted in two passes."""
     r = t.round_.c
     newest = t.round_.select().order_by(r.opened_at.desc(), r.id.desc()).limit(count)
-    rows = list(db.execute(newest))
-    ids = [row.id for row in rows]
+    rows, ids = list(db.execute(newest)), sa.select(newest.subquery().c.id)
     assigned, accepted = (
         {
             bytes(found.round_id): int(found.n)
