@@ -216,6 +216,8 @@ class Coordinator:
         if not self._keys.has(self._round.seal_id):  # its updates cannot be opened any more
             await self._move(Phase.ABANDONED)
             self._round = None
+        else:  # a kill -9 may have come before the last keys were destroyed
+            await self._keys.tidy({self._round.seal_id})
 
     def _is_over(self) -> bool:
         """The budget of rounds is spent; no settings but `total` open another one."""

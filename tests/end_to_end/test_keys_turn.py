@@ -57,6 +57,20 @@ async def test_a_round_keeps_its_key_through_a_turn_and_a_restart(tmp_path: Path
         assert (await served.app[COORDINATOR].release(None)).version == 2
 
 
+@pytest.mark.spec("4.7")
+async def test_what_a_kill_left_undestroyed_is_destroyed_at_the_next_start(tmp_path: Path) -> None:
+    settings, database = small_settings(updates=2), str(tmp_path / "c.sqlite")
+    async with serve(settings, database, open_keyring(tmp_path / "keys")) as served:
+        offer = await (await served.player()).offer()
+    other = open_keyring(tmp_path / "keys").rotate(1.0).id
+    open_keyring(tmp_path / "keys").rotate(2.0)  # now two are retired; a round names the first
+    keyring = open_keyring(tmp_path / "keys")
+    async with serve(settings, database, keyring):
+        keyring.private(offer.seal_id)
+        with pytest.raises(SealKeyGone):
+            keyring.private(other)
+
+
 async def test_a_round_whose_key_was_lost_is_abandoned_and_its_step_tried_again(
     tmp_path: Path,
 ) -> None:
