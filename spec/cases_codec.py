@@ -68,7 +68,7 @@ _MESSAGES: list[Message] = [
         expires_at=1.7e9 + 30 * 86400,
     ),
     messages.Renew(),
-    messages.Renew(attestation_kind="app-attest", attestation=b"blob"),
+    messages.Renew(nonce=2**63 - 1, attestation_kind="app-attest", attestation=b"blob"),
     messages.Renewed(certificate=bytes(64) + b"signed"),
 ]  # fmt: skip
 

@@ -22,6 +22,7 @@ _DEVICE = public_point(
 )
 _POINT = public_point(_AUTHORITY.public_key())
 _NOW = 1_700_000_000.0
+_NONCE = 1_700_000_000_000_001
 GOOD = 2  # tokens, the others are refused
 _CERTIFICATE = Certificate(
     task=b"T" * 16, device=bytes(range(16)), public_key=_DEVICE, level="none", issued_at=_NOW,
@@ -57,14 +58,15 @@ def certificates(previous: File | None) -> File:
             case["fields"] = fields
             case["token"] = "one-time token"
             case["enrol_challenge"] = enrol_challenge(_DEVICE, "one-time token").hex()
-            case["renew_challenge"] = renew_challenge(_DEVICE, read.expires_at).hex()
+            case["renew_challenge"] = renew_challenge(_DEVICE, _NONCE).hex()
+            case["nonce"] = _NONCE
         else:
             case["error"] = error
         cases.append(case)
     about = (
         "signed = r | s | the bytes of a certificate message; the signature is over `fedrap/1 "
         "certificate`, a newline and those bytes. The challenges are those of clause 3.7 for the "
-        "certificate's key, the token, and its expires_at."
+        "certificate's key, with the token and with the nonce."
     )
     return {"about": about, "cases": cases}
 

@@ -10,11 +10,11 @@ from enum import StrEnum
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fedrap_coordinator.attestation import Attestation
+from fedrap_coordinator.attestation import NONE, Attestation
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.identity_settings import Enrolment as EnrolmentSettings
 from fedrap_coordinator.store.identity_protocol import AuditEntry, Enrolment, Terms, Ticket
-from fedrap_coordinator.store.protocol import Store
+from fedrap_coordinator.store.protocol import DeviceRecord, Store
 from fedrap_core.wire import problems
 from fedrap_core.wire.certificates import enrol_challenge, renew_challenge, sign_certificate
 from fedrap_core.wire.keys import new_private_key, public_from_point, public_point
@@ -101,23 +101,25 @@ class Registry:
         if became is Enrolment.TOO_MANY:
             raise Refusal(problems.TOO_MANY_DEVICES)
 
-    async def renew(self, device: bytes, message: Renew, task: bytes) -> Renewed:
+    async def renew(self, known: DeviceRecord, message: Renew, task: bytes) -> Renewed:
         """A new certificate for a device that signed for it; judged again, charged as before.
 
+        Args:
+            known: the device as it was before this request used its nonce.
+
         Raises:
-            Refusal: the device is not what it should be.
+            Refusal: the device is not what it should be, or its proof was made for another time.
         """
-        known = await self._store.device(device)
-        if known is None:
-            raise Refusal(problems.NOT_ENROLLED)
-        challenge = renew_challenge(known.public_key, known.valid_until)
+        if message.attestation_kind != NONE and message.nonce <= known.last_nonce:
+            raise Refusal(problems.REPLAYED, "prove anew, for a larger nonce")
+        challenge = renew_challenge(known.public_key, message.nonce)
         level = await asyncio.to_thread(
             self._attestation.level, message.attestation_kind, message.attestation, challenge
         )
         now = self._clock()
         terms = self._settings.terms(now, level)
-        await self._store.renew_device(device, terms.valid_until, level)
-        signed = await self._certificate(task, device, known.public_key, now, terms)
+        await self._store.renew_device(known.id, terms.valid_until, level)
+        signed = await self._certificate(task, known.id, known.public_key, now, terms)
         return Renewed(certificate=signed)
 
     async def _certificate(
@@ -142,8 +144,8 @@ class Registry:
         nonce: int,
         signature: bytes,
         purpose: Purpose = Purpose.ROUND,
-    ) -> None:
-        """Returns when the request comes from that device and was never seen before.
+    ) -> DeviceRecord:
+        """The device, when the request comes from it and was never seen before.
 
         Raises:
             Refusal, SignatureInvalid: it does not, or it was.
@@ -161,6 +163,7 @@ class Registry:
             raise Refusal(problems.REVOKED)
         if known.valid_until <= self._clock() and purpose is Purpose.ROUND:
             raise Refusal(problems.CERTIFICATE_EXPIRED, retry_after=0)
+        return known
 
     async def forget(self, device: bytes) -> None:
         """Drop a device's key and record; what it sent into open or past rounds stays counted."""

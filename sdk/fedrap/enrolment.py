@@ -67,12 +67,10 @@ class Membership:
 
     async def renew(self, known: Credentials) -> Credentials:
         """A new certificate for the same key; the ledger goes on as before."""
-        proof = NO_PROOF
-        if self._attest is not None and known.certificate:
-            held = _read(known, known.certificate, known.authority)
-            proof = await self._proof(renew_challenge(held.public_key, held.expires_at))
+        nonce = self._state.next_nonce()
+        proof = await self._proof(renew_challenge(_own_point(known), nonce))
         signer = Signer(known, self._state.next_nonce)
-        answer = await self._transport.renew(signer, proof)
+        answer = await self._transport.renew(signer, proof, nonce)
         # Where enrolment gave none, there is no authority to check it with: keep what we have.
         fresh = known
         if known.authority:
@@ -106,12 +104,15 @@ def certified(known: Credentials, signed: bytes, authority: bytes, now: float) -
 
 
 def _read(known: Credentials, signed: bytes, authority: bytes) -> Certificate:
-    own = public_point(private_from_bytes(known.private_key).public_key())
     try:
         certificate = read_certificate(public_from_point(authority), signed)
     except FedRapError as error:
         raise CoordinatorUnreachable(f"not a certificate of our authority: {error}") from error
     same = certificate.device == known.device and certificate.task == known.task
-    if not same or certificate.public_key != own:
+    if not same or certificate.public_key != _own_point(known):
         raise CoordinatorUnreachable("a certificate of another device")
     return certificate
+
+
+def _own_point(known: Credentials) -> bytes:
+    return public_point(private_from_bytes(known.private_key).public_key())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 from fedrap.fake_rounds import refusal
 from fedrap.identity import Signer
-from fedrap.transport import Proof
+from fedrap.transport import NO_PROOF, Proof
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
 from fedrap_core.wire.certificates import enrol_challenge, renew_challenge, sign_certificate
@@ -61,9 +61,13 @@ class FakeIdentity:
             authority=public_point(self._authority.public_key()),
         )
 
-    def renew(self, device: bytes, proof: Proof) -> Renewed:
-        """A new certificate for the same key."""
-        self.proofs.append((proof, renew_challenge(self.keys[device], self.valid_until[device])))
+    def renew(self, signer: Signer, body: bytes, proof: Proof, nonce: int) -> Renewed:
+        """A new certificate for the same key; a proof must be for a nonce never used before."""
+        before = dict(self._nonces)
+        device = self.signed(signer, "renew", body)
+        if proof != NO_PROOF and nonce <= before.get(device, -1):
+            raise refusal(problems.REPLAYED)
+        self.proofs.append((proof, renew_challenge(self.keys[device], nonce)))
         return Renewed(certificate=self._certificate(device))
 
     def _certificate(self, device: bytes) -> bytes:

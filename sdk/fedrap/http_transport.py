@@ -66,9 +66,9 @@ class HttpTransport:
         )
         return await self._message(Enrolled, "POST", "/v1/enrol", encode(message))
 
-    async def renew(self, signer: Signer, proof: Proof = NO_PROOF) -> Renewed:
-        body = encode(Renew(attestation_kind=proof.kind, attestation=proof.blob))
-        return await self._message(Renewed, "POST", "/v1/renew", body, signer)
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
+        message = Renew(nonce=nonce, attestation_kind=proof.kind, attestation=proof.blob)
+        return await self._message(Renewed, "POST", "/v1/renew", encode(message), signer)
 
     async def release(self, have: int | None) -> Release | Delta | None:
         path, headers = "/v1/releases/latest", {}

@@ -166,10 +166,10 @@ class FakeCoordinator:
         self._called("enrol", len(encode(Enrol(token=token, public_key=public_key))))
         return self._identity.enrol(token, public_key, proof)
 
-    async def renew(self, signer: Signer, proof: Proof = NO_PROOF) -> Renewed:
-        body = encode(Renew(attestation_kind=proof.kind, attestation=proof.blob))
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
+        body = encode(Renew(nonce=nonce, attestation_kind=proof.kind, attestation=proof.blob))
         self._called("renew", len(body))
-        return self._identity.renew(self._signed(signer, "renew", body), proof)
+        return self._identity.renew(signer, body, proof, nonce)
 
     async def release(self, have: int | None) -> Release | Delta | None:
         self._called("release", 0)

@@ -35,8 +35,8 @@ class Transport(Protocol):
         """Become a device of the task."""
         ...
 
-    async def renew(self, signer: Signer, proof: Proof = NO_PROOF) -> Renewed:
-        """A new certificate for the same key."""
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
+        """A new certificate for the same key; a proof is made for a nonce never used before."""
         ...
 
     async def release(self, have: int | None) -> Release | Delta | None:

@@ -121,7 +121,7 @@ def replay_certificate(case: Case) -> None:
     assert read == msgspec.convert(fields, messages.Certificate, builtin_types=(bytes,))
     challenge = certificates.enrol_challenge(read.public_key, case["token"])
     assert challenge.hex() == case["enrol_challenge"]
-    again = certificates.renew_challenge(read.public_key, read.expires_at)
+    again = certificates.renew_challenge(read.public_key, case["nonce"])
     assert again.hex() == case["renew_challenge"]
 
 

@@ -19,7 +19,7 @@ from fedrap_coordinator.identity_settings import Enrolment
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.identity_protocol import Issuer
 from fedrap_coordinator.store.memory import MemoryStore
-from fedrap_core.wire.certificates import enrol_challenge, read_certificate
+from fedrap_core.wire.certificates import enrol_challenge, read_certificate, renew_challenge
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import public_from_point, public_point
 from fedrap_core.wire.messages import Enrol, Enrolled, Renew, Renewed
@@ -169,13 +169,27 @@ async def test_where_attestation_is_asked_for_only_proven_devices_enrol(tmp_path
         message = Enrol(
             token=token, public_key=point, attestation_kind="made-up", attestation=blob
         )  # the token was not used up by those that were refused
-        assert (await player.send("POST", "/v1/enrol", encode(message), {})).status == 200
+        enrolled = await player.send("POST", "/v1/enrol", encode(message), {})
+        assert enrolled.status == 200
         device = await served.device(
             tmp_path / "1", ITEMS[:4], attest=prove, clock=lambda: now[0], floor=FREE
         )
         assert (await device.run_round_async()).joined
         now[0] += 40 * DAY
         assert (await device.run_round_async()).joined  # proven again at renewal
+        player.id = decode(Enrolled, enrolled.body).device
+        player._nonce = 5
+        assert (await player.send("POST", "/v1/offers", b"")).status != 200  # nonce 6 is used
+        stale = renew_challenge(point, 6)
+        old = Renew(nonce=6, attestation_kind="made-up", attestation=prove(stale).blob)
+        assert (await player.send("POST", "/v1/renew", encode(old))).problem == "replayed"
+        wrong_one = Renew(nonce=9, attestation_kind="made-up", attestation=prove(stale).blob)
+        answer = await player.send("POST", "/v1/renew", encode(wrong_one))
+        assert answer.problem == "attestation-refused"
+        fresh = renew_challenge(point, 50)
+        good = Renew(nonce=50, attestation_kind="made-up", attestation=prove(fresh).blob)
+        for _ in range(2):  # an answer that was lost can be asked for again
+            assert (await player.send("POST", "/v1/renew", encode(good))).status == 200
         assert {one.level for one in await _devices(served)} == {"strong"}
 
 

@@ -93,7 +93,7 @@ class MadeCoordinator:
         self.tokens.append(token)
         return Enrolled(device=DEVICE, task=TASK)
 
-    async def renew(self, signer: Signer, proof: Proof = NO_PROOF) -> Renewed:
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
         self._called("renew")
         return Renewed(certificate=b"")
 

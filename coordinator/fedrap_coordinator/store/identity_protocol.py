@@ -29,6 +29,7 @@ class DeviceRecord:
     level: str = "none"  # of its attestation
     revoked_at: float | None = None
     enrolled_at: float = field(default=0.0, compare=False)
+    last_nonce: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

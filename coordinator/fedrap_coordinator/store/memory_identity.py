@@ -82,7 +82,8 @@ class MemoryIdentity:
         self._nonces[device] = 0
 
     async def device(self, device: bytes) -> DeviceRecord | None:
-        return self._devices.get(device)
+        known = self._devices.get(device)
+        return None if known is None else replace(known, last_nonce=self._nonces[device])
 
     async def devices(self, after: bytes, count: int) -> Sequence[DeviceRecord]:
         beyond = sorted(name for name in self._devices if name > after)

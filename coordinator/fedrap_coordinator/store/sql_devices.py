@@ -108,6 +108,7 @@ def _record(row: sa.Row[tuple[object, ...]]) -> DeviceRecord:
         row.level,
         row.revoked_at,
         row.enrolled_at,
+        row.last_nonce,
     )
 
 

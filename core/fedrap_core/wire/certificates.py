@@ -46,8 +46,6 @@ def enrol_challenge(public_key: bytes, token: str) -> bytes:
     ).digest()
 
 
-def renew_challenge(public_key: bytes, expires_at: float) -> bytes:
-    """At renewal: this key and the certificate that ends then, so that none serves twice."""
-    return hashlib.sha256(
-        b"fedrap/1 attest renew" + public_key + struct.pack(">d", expires_at)
-    ).digest()
+def renew_challenge(public_key: bytes, nonce: int) -> bytes:
+    """At renewal: this key and a nonce that was never used, so that no proof serves twice."""
+    return hashlib.sha256(b"fedrap/1 attest renew" + public_key + struct.pack(">Q", nonce)).digest()

@@ -58,8 +58,9 @@ class Certificate(Message, frozen=True, kw_only=True, tag="certificate"):
 
 
 class Renew(Message, frozen=True, kw_only=True, tag="renew"):
-    """Device -> coordinator: a new certificate, please."""
+    """Device -> coordinator: a new certificate, please. The attestation is made for `nonce`."""
 
+    nonce: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     attestation_kind: Kind = "none"
     attestation: Annotated[bytes, msgspec.Meta(max_length=16384)] = b""
 
