@@ -8,7 +8,7 @@ import struct
 import msgpack
 import msgspec
 
-from fedrap_core.plan import PaperMethod, PaperScoring, Plan, Privacy, Scoring, SolveMethod
+from fedrap_core.plan import Adapt, PaperMethod, PaperScoring, Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.wire import messages
 from fedrap_core.wire.codec import decode, decode_value, encode, encode_value
 from fedrap_core.wire.messages import Message
@@ -16,6 +16,9 @@ from spec.vector_format import Case, File, builtins, error_name
 
 _ID, _DIGEST = bytes(range(16)), hashlib.sha256(b"a digest").digest()
 _POINT = b"\4" + bytes(range(64))
+_BANDED = Privacy(
+    noise=2.0, row_clip=0.5, coefficients=(1.0, 0.75, 0.5), separation=3, adapt=Adapt(noise=4.0)
+)
 _PLAN = Plan(method=SolveMethod(dim=8, ridge=2.5), privacy=Privacy(clip=3.0, noise=1.04, cap=3))
 _MESSAGES: list[Message] = [
     messages.Enrol(token="a one-time token, é", public_key=_POINT),
@@ -83,6 +86,7 @@ def codec() -> File:
     for name, value in (
         ("plan", _PLAN),
         ("plan", Plan()),
+        ("plan", Plan(privacy=_BANDED)),
         ("plan", Plan(method=PaperMethod(penalty="l2"))),
         ("scoring", Scoring()),
     ):

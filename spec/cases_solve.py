@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrap_core.accounting import charged_epsilon
+from fedrap_core.accounting import charged_epsilon, charged_noise
 from fedrap_core.errors import FedRapError
 from fedrap_core.learn import (
     Learner,
@@ -242,7 +242,8 @@ def learn_steps() -> File:
     given: list[tuple[str, Any, Case, Learning, int]] = [
         ("the first step", None, total, Learning(), 0),
         ("a later step with memory and decay", gram, total, Learning(decay=0.9, eta=0.2), 4),
-        ("with a soft threshold", gram, total, Learning(threshold=0.5), 0),
+        ("zeros begin in the second half", gram, total, Learning(zeros=0.5, settled=4), 2),
+        ("settled: half of C is zero", gram, total, Learning(zeros=0.5, settled=4), 3),
         ("a noisy triangle is moved back into the cone", None, outside, Learning(), 0),
         ("no devices: nothing changes", gram, {**total, "devices": 0}, Learning(), 0),
         ("no rows: only the Gram moves", gram, {**total, "rows": [], "values": []}, Learning(), 0),
@@ -275,17 +276,27 @@ def _round_sum(stored: Case, dim: int) -> RoundSum:
 
 def accounting() -> File:
     """accounting.json: what a device is charged."""
-    given = [(1, 1.0, 1e-5), (100, 1.0, 1e-5), (50, 1.0, 1e-5), (25, 1.0, 1e-5), (3, 1.04, 1e-5)]
-    given += [(0, 1.0, 1e-5), (1, 0.0, 1e-5), (10, 4.0, 1e-8), (1, 1e-6, 1e-5), (1, 1e4, 1e-2)]
+    plain = [(1, 1.0, 1e-5), (100, 1.0, 1e-5), (50, 1.0, 1e-5), (25, 1.0, 1e-5), (3, 1.04, 1e-5)]
+    plain += [(0, 1.0, 1e-5), (1, 0.0, 1e-5), (10, 4.0, 1e-8), (1, 1e-6, 1e-5), (1, 1e4, 1e-2)]
+    given: list[tuple[int, float, float, list[float], float | None]] = [
+        (*one, [1.0], None) for one in plain
+    ]
+    given += [(3, 2.0, 1e-5, [1.0, 0.75], None), (3, 2.0, 1e-5, [1.0], 4.0)]
+    given += [(3, 2.0, 1e-5, [1.0, 0.75, 0.5], 4.0), (3, 0.0, 1e-5, [1.0, 0.75], 4.0)]
     cases = []
-    for participations, noise, delta in given:
-        epsilon = charged_epsilon(participations, noise, delta)
+    for participations, noise, delta, coefficients, bit in given:
+        charged = charged_noise(noise, coefficients, bit)
+        epsilon = charged_epsilon(participations, charged, delta)
         cases.append(
             {
                 "comment": f"{participations} times with noise {noise}", "valid": True,
                 "participations": participations, "noise": noise, "delta": delta,
+                "coefficients": coefficients, "bit_noise": bit, "charged_noise": rounded(charged),
                 "epsilon": rounded(epsilon) if math.isfinite(epsilon) else "Infinity",
             }
         )  # fmt: skip
-    about = "Epsilon of the Gaussian mechanism with mu = sqrt(participations)/noise, at delta."
+    about = (
+        "Epsilon of the Gaussian mechanism with mu = sqrt(participations)/charged_noise, at delta. "
+        "coefficients and bit_noise (null: the clip does not adapt) as in a plan, see 5.5."
+    )
     return _with_tolerance(about, cases)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 from fedrap_coordinator.admission import open_share, read_update
 from fedrap_coordinator.keyring import Keyring
@@ -16,10 +17,19 @@ from fedrap_core.aggregate import Accumulator
 from fedrap_core.errors import BrokenModel, FedRapError
 from fedrap_core.learn import RoundSum
 from fedrap_core.model import CommonItems
-from fedrap_core.plan import Plan
+from fedrap_core.plan import Plan, Privacy
+from fedrap_core.privacy import adapted_clip, task_noise_key
 from fedrap_core.wire.messages import Update
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """All of a round that leaves the aggregator."""
+
+    total: RoundSum
+    clip: float  # S of the next round where the plan adapts it, else 0
 
 
 class Aggregator:
@@ -38,21 +48,26 @@ class Aggregator:
         open_share(update, self._keyring.private(update.seal_id), common.size, common.dim)
 
     async def total(
-        self, bodies: AsyncIterator[Sequence[bytes]], common: CommonItems, plan: Plan, step: int
-    ) -> RoundSum:
-        """The round's sum, clipped and noised as the plan says.
+        self,
+        bodies: AsyncIterator[Sequence[bytes]],
+        common: CommonItems,
+        plan: Plan,
+        task: bytes,
+        step: int,
+    ) -> Summed:
+        """The round's sum, clipped and noised as the plan says, and the clip of the next round.
 
         Raises:
             BrokenModel: fewer updates than the plan allows a release from.
         """
-        accumulator = Accumulator(common.size, common.dim, plan.privacy.clip)
+        rule = plan.privacy
+        accumulator = Accumulator(common.size, common.dim, rule.clip, rule.row_clip)
         async for some in bodies:
             await asyncio.to_thread(self._add, accumulator, some)
         if accumulator.devices < plan.min_updates:
             raise BrokenModel("too few updates of this round could be opened")
-        return await asyncio.to_thread(
-            accumulator.total, plan.privacy.noise, self._keyring.noise, step
-        )
+        key = task_noise_key(self._keyring.noise, task)
+        return await asyncio.to_thread(_noised, accumulator, rule, key, step)
 
     def _add(self, accumulator: Accumulator, bodies: Sequence[bytes]) -> None:
         size, dim = accumulator.shape
@@ -63,3 +78,12 @@ class Aggregator:
                 accumulator.add(open_share(update, private, size, dim))
             except FedRapError:  # each was opened once before it was stored
                 log.exception("a stored update does not open; was a key lost?")
+
+
+def _noised(accumulator: Accumulator, rule: Privacy, key: bytes, step: int) -> Summed:
+    total = accumulator.total(rule.noise, key, step, rule.coefficients)
+    if rule.adapt is None:
+        return Summed(total, 0.0)
+    spread = rule.adapt.noise if rule.noise else 0.0  # without noise nothing is promised
+    fitting = accumulator.fitting(spread, key, step, rule.coefficients)
+    return Summed(total, adapted_clip(rule.clip, rule.adapt, fitting, total.devices))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import secrets
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -21,12 +23,17 @@ from fedrap_coordinator.command_io import (
     show,
 )
 from fedrap_coordinator.errors import ConfigError
-from fedrap_coordinator.identity_commands import add_identity_commands
+from fedrap_coordinator.identity_commands import add_identity_commands, add_ledger
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
+from fedrap_coordinator.privacy_commands import add_privacy
+from fedrap_coordinator.releases import load_model, plan_after
+from fedrap_coordinator.statement import privacy_document
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.template import TEMPLATE
 from fedrap_core.errors import FedRapError
+from fedrap_core.plan import Plan
+from fedrap_core.wire.codec import decode_value
 
 
 def run(argv: list[str] | None = None) -> int:
@@ -60,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     add_identity_commands(commands)
     status = commands.add_parser("status", help="what is in the database, as JSON")
     status.set_defaults(run=_status)
+    add_ledger(add_privacy(commands, _stated, show))
     return parser
 
 
@@ -132,3 +140,23 @@ def _status(arguments: argparse.Namespace) -> int:
 
     print_json(asyncio.run(run()))
     return 0
+
+
+def _stated(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The privacy statement as the database and the settings have it, served or not."""
+    settings = settings_of(arguments)
+
+    async def run() -> dict[str, Any]:
+        async with open_store(arguments) as store:
+            task, stored = await store.task_id(secrets.token_bytes(16)), await store.release(None)
+            found = await store.current_round()
+            if found is not None:  # a round keeps the rules that it was opened with
+                plan = decode_value(Plan, found[1])
+            else:
+                plan = (
+                    settings.plan() if stored is None else plan_after(load_model(stored), settings)
+                )
+            released = 0 if stored is None else stored.step
+            return privacy_document(plan, settings.round, task, released)
+
+    return asyncio.run(run())

@@ -42,12 +42,18 @@ def routes() -> list[web.RouteDef]:
         web.get("/v1/releases/latest", get_latest_release, name="latest-release"),
         web.get("/v1/releases/{version}", get_release, name="release"),
         web.get("/v1/catalogue", get_catalogue, name="catalogue"),
+        web.get("/v1/privacy", get_privacy, name="privacy"),
     ]
 
 
 async def get_health(request: web.Request) -> web.Response:
     """Alive; says nothing else."""
     return web.json_response({"status": "ok"})
+
+
+async def get_privacy(request: web.Request) -> web.Response:
+    """What is promised to every device, and on what it rests."""
+    return web.json_response(request.app[COORDINATOR].privacy())
 
 
 async def post_enrol(request: web.Request) -> web.Response:

@@ -51,8 +51,10 @@ def add_identity_commands(commands: Any) -> None:
     audit = commands.add_parser("audit", help="everything people with rights did, as JSON")
     audit.set_defaults(run=_audit)
 
-    privacy = _group(commands, "privacy", "the privacy ledger")
-    books = _action(privacy, "ledger", "what was charged, checked against the promise", _ledger)
+
+def add_ledger(actions: Any) -> None:
+    """Into the actions of `fedrap-coordinator privacy`."""
+    books = _action(actions, "ledger", "what was charged, checked against the promise", _ledger)
     books.add_argument("--charges", action="store_true", help="every place, devices as numbers")
     books.add_argument("--json", action="store_true", help="the whole history as JSON")
 

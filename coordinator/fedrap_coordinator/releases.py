@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -14,7 +15,7 @@ from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.learn import Learner, RoundSum, learn_step
 from fedrap_core.model import CommonItems
 from fedrap_core.paper.averaging import average_step
-from fedrap_core.plan import PaperMethod
+from fedrap_core.plan import PaperMethod, Plan
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
@@ -72,8 +73,22 @@ def first_model(task: bytes, view: Extent, settings: Settings) -> Model:
     return _build(task, _Next(1, 0, 0), view.catalogue, quantize_rows(rows), None, settings)
 
 
+def plan_after(model: Model, settings: Settings) -> Plan:
+    """The plan of the round that starts from `model`, with the clip that the last one led to."""
+    plan = settings.plan()
+    if plan.privacy.adapt is None or not model.message.clip:
+        return plan
+    privacy = msgspec.structs.replace(plan.privacy, clip=model.message.clip)
+    return msgspec.structs.replace(plan, privacy=privacy)
+
+
 def next_model(
-    task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings
+    task: bytes,
+    model: Model,
+    total: RoundSum,
+    view: Extent,
+    settings: Settings,
+    clip: float = 0.0,
 ) -> Model:
     """The version after `model`: one step of the method, new items as rows of zeros, quantised.
 
@@ -98,7 +113,7 @@ def next_model(
             np.concatenate([rows.values, np.zeros((fresh, rows.shape[1]), dtype=np.int8)]),
             np.concatenate([rows.scales, np.zeros(fresh, dtype=np.float32)]),
         )
-    made = _Next(model.stored.version + 1, step, total.devices)
+    made = _Next(model.stored.version + 1, step, total.devices, clip)
     return _build(task, made, view.catalogue, rows, learnt.gram, settings)
 
 
@@ -110,11 +125,12 @@ def _learnt(state: Learner, total: RoundSum, settings: Settings, step: int) -> L
 
 @dataclass(frozen=True)
 class _Next:
-    """What a new release is called, and how many updates are in it."""
+    """What a new release is called, how many updates are in it, and the clip after it."""
 
     version: int
     step: int
     devices: int
+    clip: float = 0.0
 
 
 def _build(
@@ -126,7 +142,9 @@ def _build(
     settings: Settings,
 ) -> Model:
     common = CommonItems(made.version, rows)
-    message = pack_release(task, made.step, common, catalogue, settings.released_scoring())
+    message = pack_release(
+        task, made.step, common, catalogue, settings.released_scoring(), made.clip
+    )
     raw = None if gram is None else gram.astype("<f8").tobytes()
     stored = StoredRelease(made.version, made.step, made.devices, encode(message), raw)
     return Model(stored, common, message, serve_release(stored))

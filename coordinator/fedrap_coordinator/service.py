@@ -12,6 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +27,14 @@ from fedrap_coordinator.releases import (
     first_model,
     load_model,
     next_model,
+    plan_after,
     serve_release,
     serve_since,
 )
 from fedrap_coordinator.round_keys import RoundKeys
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.statement import privacy_document
 from fedrap_coordinator.store.protocol import Added, CatalogueView, Store
 from fedrap_core.errors import BrokenModel
 from fedrap_core.items import is_item_id, join_ids
@@ -185,6 +188,11 @@ class Coordinator:
             self._deltas[have, model.stored.version] = known
         return known
 
+    def privacy(self) -> dict[str, Any]:
+        """What is promised under the plan in force; spec 5.7."""
+        released = 0 if self._model is None else self._model.stored.step
+        return privacy_document(self._plan, self._settings.round, self._task, released)
+
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""
         view = await self.store.catalogue(start)
@@ -249,7 +257,7 @@ class Coordinator:
         if self._model is None or self._is_over():
             await self._keys.tidy(set())
             return
-        self._plan = self._settings.plan()
+        self._plan = plan_after(self._model, self._settings)
         stored, now = self._model.stored, self._clock()
         seal = await self._keys.for_a_round()
         round_ = Round(os.urandom(16), stored.step + 1, stored.version, now, seal_id=seal)
@@ -335,11 +343,16 @@ class Coordinator:
         assert self._model is not None
         round_, model, view = self._round, self._model, await self.store.extent()
         try:
-            total = await self._aggregator.total(
-                self.store.sealed_updates(round_.id), model.common, self._plan, round_.step
+            summed = await self._aggregator.total(
+                self.store.sealed_updates(round_.id),
+                model.common,
+                self._plan,
+                self._task,
+                round_.step,
             )
+            total = summed.total
             made = await asyncio.to_thread(
-                next_model, self._task, model, total, view, self._settings
+                next_model, self._task, model, total, view, self._settings, summed.clip
             )
         except BrokenModel:
             log.exception("round abandoned", extra={"step": round_.step})

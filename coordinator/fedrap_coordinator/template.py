@@ -20,12 +20,19 @@ max_seconds = 3600.0
 over_selection = 1.3     # places per wanted update, for some devices will not answer
 total = 100              # rounds of the whole task
 
-[privacy]
+[privacy]                # `fedrap-coordinator privacy plan` gives noise, separation and cap
 clip = 30.0              # S: the largest norm of one device's update
+# row_clip = 10.0        # the largest norm of one row of it: no item gets more of one device
 noise = 0.0              # z: noise of a release in units of S; 0 promises nothing
+# coefficients = [1.0, 0.76]   # banded noise; no more of them than separation
 separation = 2           # b: 2 means never in two consecutive rounds
 cap = 10                 # K: rounds that a device joins in its life
 delta = 1e-5
+
+# [privacy.adapt]        # S follows a quantile of the norms; its bit is charged too
+# quantile = 0.5
+# rate = 0.2
+# noise = 5.0            # of the sum of the bits: a twentieth of max_updates is a good start
 
 [enrolment]
 certificate_days = 30.0  # devices renew theirs by themselves
@@ -54,7 +61,8 @@ eta = 0.1                # 0.5 where every device takes part in every other roun
 decay = 0.985
 population = 1000        # devices expected in all
 density = 0.02           # share of the catalogue in a mean history
-threshold = 0.0          # shrinkage of C towards exact zeros
+zeros = 0.5              # share of C that is exactly zero in the end, the smallest entries
+settled = 100            # the step that has them; round.total is a good choice
 
 [scoring]                # how devices recommend; beta 0 and gamma 1 where order means nothing
 beta = 10.0

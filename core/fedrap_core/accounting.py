@@ -2,12 +2,41 @@
 
 Each release adds Gaussian noise of z times the clip to the sum. A device that took part in k
 releases is covered by one Gaussian mechanism with mu = sqrt(k)/z, whoever else checked in and
-whoever knows the roster. Amplified numbers need assumptions and belong elsewhere.
+whoever knows the roster. Noise with coefficients c (banded.py) has mu = sqrt(k)·|c|/z as long as
+two participations are at least len(c) steps apart: their columns of the strategy are orthogonal.
+Amplified numbers need assumptions and belong elsewhere.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+
+def charged_noise(noise: float, coefficients: Sequence[float], bit_noise: float | None) -> float:
+    """The z of independent noise without a clipping bit that costs the same; 0 without noise.
+
+    An update in units of the clip has norm 1, a bit is +1/2 or -1/2. Side by side they are one
+    vector: mu^2 = |c|^2·(1/z^2 + 1/(2·bit_noise)^2) in one step (Andrew et al. 2021, Theorem 1).
+    """
+    if noise <= 0:
+        return 0.0
+    bit = 0.0 if bit_noise is None else noise / (2.0 * bit_noise)
+    return noise / (math.hypot(*coefficients) * math.hypot(1.0, bit))
+
+
+def noise_for(epsilon: float, delta: float, participations: int) -> float:
+    """The smallest `charged_noise` with which that many participations cost at most `epsilon`."""
+    if not (epsilon > 0 and participations >= 1):
+        raise ValueError(f"need epsilon > 0 and a participation, got {epsilon}, {participations}")
+    low, high = 1e-6, 1.0  # of mu
+    while gaussian_epsilon(high, delta) <= epsilon:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        fits = gaussian_epsilon(middle, delta) <= epsilon
+        low, high = (middle, high) if fits else (low, middle)
+    return math.sqrt(participations) / low
 
 
 def gaussian_mu(participations: int, noise: float) -> float:

@@ -2,23 +2,30 @@
 
 Every update is clipped again here: a device's own clip is a courtesy, this one is the bound that
 the privacy claim rests on. Noise goes to every row, touched or not, or the rows would tell.
+
+A release's noise is one vector: first the clipping bits' sum, then the triangle, then the rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
+from fedrap_core.banded import INDEPENDENT
 from fedrap_core.learn import RoundSum
-from fedrap_core.privacy import clip_to_norm, release_noise
+from fedrap_core.privacy import clip_rows, clip_to_norm, release_noise
 from fedrap_core.sparse import RowUpdate, triangle_size
 
 
 class Accumulator:
     """The running sum of a round over a model of `size` rows and `dim` columns."""
 
-    def __init__(self, size: int, dim: int, clip: float) -> None:
+    def __init__(self, size: int, dim: int, clip: float, row_clip: float | None = None) -> None:
         self._clip = clip
+        self._row_clip = row_clip
+        self._fitting = 0.0
         self._values = np.zeros((size, dim))
         self._triangle = np.zeros(triangle_size(dim))
         self._touched = np.zeros(size, dtype=np.bool_)
@@ -35,27 +42,37 @@ class Accumulator:
         return self._values.shape[0], self._values.shape[1]
 
     def add(self, update: RowUpdate) -> None:
-        """Count one device's update, clipped to the round's norm.
+        """Count one device's update, clipped row by row and to the round's norm.
 
         Raises:
             WrongShape, NotFinite: the update does not belong in this sum; nothing was added.
         """
         size, dim = self._values.shape
         update.check(size, dim)
-        update = clip_to_norm(update, self._clip)
+        update = clip_to_norm(clip_rows(update, self._row_clip), self._clip)
         self._values[update.rows] += update.values
         self._triangle += update.triangle
         self._touched[update.rows] = True
+        self._fitting += min(1, max(-1, update.fits)) / 2
         self._devices += 1
 
-    def total(self, noise: float, key: bytes, step: int) -> RoundSum:
+    def total(
+        self, noise: float, key: bytes, step: int, coefficients: Sequence[float] = INDEPENDENT
+    ) -> RoundSum:
         """The sum as it may be released: exact on touched rows, or noised on every row."""
         if noise == 0:
             rows = np.flatnonzero(self._touched)
             return RoundSum(rows, self._values[rows], self._triangle.copy(), self._devices)
         size, dim = self._values.shape
         stddev = noise * self._clip
-        drawn = release_noise(key, step, size * dim + len(self._triangle), stddev)
-        values: npt.NDArray[np.float64] = self._values + drawn[: size * dim].reshape(size, dim)
-        triangle = self._triangle + drawn[size * dim :]
+        corner = 1 + len(self._triangle)
+        drawn = release_noise(key, step, corner + size * dim, stddev, coefficients)
+        values: npt.NDArray[np.float64] = self._values + drawn[corner:].reshape(size, dim)
+        triangle = self._triangle + drawn[1:corner]
         return RoundSum(np.arange(size), values, triangle, self._devices)
+
+    def fitting(
+        self, noise: float, key: bytes, step: int, coefficients: Sequence[float] = INDEPENDENT
+    ) -> float:
+        """The sum of the clipping bits, +1/2 or -1/2 each, with noise of that deviation."""
+        return self._fitting + float(release_noise(key, step, 1, noise, coefficients)[0])

@@ -5,7 +5,8 @@ The device solves x with flat weights a_j and sends for its own rows only
 The coordinator, with n devices in the round and S the running mean of x x':
     grad_j = mean g_j + w0·C_j S + (lambda_C/N)·C_j
     H      = (w0 + alpha·p)·S + (lambda_C/N)·I
-    C_j   <- soft_threshold(C_j - eta·grad_j·H^-1)     only rows that this round touched
+    C_j   <- C_j - eta·grad_j·H^-1                     only rows that this round touched
+    C     <- C with its smallest entries set to zero   a share of them, growing
 All of it is linear in what devices send. N is the population, p the mean share of the catalogue
 in one history: two scalars of the settings, not statistics that would have to leave a device.
 """
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems, Floats, History, Rows
-from fedrap_core.plan import Count, NotNegative, Positive, SolveMethod
+from fedrap_core.plan import Count, Positive, SolveMethod
 from fedrap_core.solve import base_system, solve_user
 from fedrap_core.sparse import RowUpdate, pack_triangle, unpack_triangle
 
@@ -37,7 +38,8 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ridge: Positive = 10.0  # lambda_C
     population: Count = 1000  # N, devices expected in all
     density: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.02  # p
-    threshold: NotNegative = 0.0  # soft threshold, as a multiple of the median |C|
+    zeros: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.5  # share of exact zeros in C at the end
+    settled: Count = 100  # the step that has them; they grow over the half before it
     spread: Positive = 0.1  # standard deviation that new rows of C start with
 
 
@@ -112,9 +114,25 @@ def compute_share(problem: ShareProblem) -> LocalShare:
     return LocalShare(RowUpdate(problem.rows, gradients, triangle), user, loss)
 
 
-def soft_threshold(values: Floats, level: float) -> Matrix:
-    """Shrink towards zero by `level`: exact zeros, unlike a sub-gradient of the L1 norm."""
-    return np.asarray(values - np.clip(values, -level, level), dtype=np.float64)
+def share_of_zeros(learning: Learning, step: int) -> float:
+    """The share of exact zeros in the release that `step` makes: none in the first half.
+
+    Zeroed from the start, entries can't grow back in small steps: that cost 8 % of NDCG@10 on
+    amazon-video, zeros that come late 2 %. A soft threshold at every step gave a quarter of the
+    zeros for the same loss.
+    """
+    done = 2.0 * (step + 1) / learning.settled - 1.0
+    return learning.zeros * min(1.0, max(0.0, done))
+
+
+def zero_smallest(values: Floats, share: float) -> Matrix:
+    """The same numbers with `share` of them, the smallest in size, set to exact zero."""
+    count = int(share * values.size)
+    if count == 0:
+        return np.array(values, dtype=np.float64)
+    size = np.abs(values)
+    level = np.partition(size, count - 1, axis=None)[count - 1]
+    return np.where(size > level, values, 0.0)
 
 
 def learn_step(
@@ -124,7 +142,7 @@ def learn_step(
     learning: Learning,
     step: int,
 ) -> Learner:
-    """One quasi-Newton step on the touched rows of C. Deterministic, float64 inside.
+    """One quasi-Newton step on the touched rows of C, then zeros. Deterministic, float64 inside.
 
     It starts from the quantised C that was published, so device and coordinator agree bit for
     bit on the base. Keeping an exact C beside it was measured: no gain (ml-100k, .118 both ways).
@@ -149,14 +167,11 @@ def learn_step(
     curvature = curvature + (ridge + 1e-12) * np.eye(dim)
     rate = learning.eta * learning.decay**step
     moved = here - rate * np.linalg.solve(curvature, grad.T).T  # (t, k)
-    if learning.threshold:
-        level = rate * learning.threshold * float(np.median(np.abs(state.common)))
-        moved = soft_threshold(moved, level)
     if not np.all(np.isfinite(moved)):
         raise BrokenModel("the learning step gave numbers that are not finite")
     common = state.common.copy()
     common[total.rows] = moved
-    return Learner(common, gram)
+    return Learner(zero_smallest(common, share_of_zeros(learning, step)), gram)
 
 
 def _nearest_semidefinite(square: Matrix) -> Matrix:

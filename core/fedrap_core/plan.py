@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from fedrap_core.accounting import charged_noise
+
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Dim = Annotated[int, msgspec.Meta(ge=1, le=512)]
@@ -111,14 +113,50 @@ class PaperMethod(
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0  # of the u that all devices start from
 
 
+class Adapt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A clip that follows a quantile of the norms (Andrew et al. 2021).
+
+    Each device adds one bit to its share: did its update fit within S? The sum of the bits, each
+    +1/2 or -1/2, gets noise of its own and is charged together with the update.
+    """
+
+    quantile: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5  # gamma, share of updates that fit
+    rate: Annotated[float, msgspec.Meta(gt=0, le=2)] = 0.2  # eta_C, of log S in one step
+    noise: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 5.0  # sigma_b, stddev of the bits' sum
+
+
+Coefficient = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
 class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a round may cost a device, enforced by the coordinator and again by the device."""
 
     clip: Positive = 30.0  # S, the largest norm of one device's whole update
+    row_clip: Positive | None = None  # the largest norm of one row of it; before S
     noise: Annotated[float, msgspec.Meta(ge=0, le=1e4)] = 0.0  # z, stddev of the sum's noise / S
+    # c: noise of a step takes back c_j of the noise j steps ago (banded.py); (1,) is independent
+    coefficients: Annotated[tuple[Coefficient, ...], msgspec.Meta(min_length=1, max_length=64)] = (
+        1.0,
+    )
     separation: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2  # b, in released steps
     cap: Count = 10  # K, rounds a device joins in its life
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
+    adapt: Adapt | None = None  # None: S stays as it is
+
+    def __post_init__(self) -> None:
+        """More bands than b would make a device's steps overlap, and mu larger than is claimed."""
+        if self.coefficients[:1] != (1.0,):
+            raise ValueError("coefficients start with 1")
+        if len(self.coefficients) > self.separation:
+            raise ValueError("there are more coefficients than steps of separation")
+        if list(self.coefficients) != sorted(self.coefficients, reverse=True):
+            raise ValueError("coefficients must not rise")  # or the noise could grow without end
+
+    @property
+    def charged_noise(self) -> float:
+        """The z that a device is charged with: mu = sqrt(participations)/charged_noise."""
+        bit = None if self.adapt is None else self.adapt.noise
+        return charged_noise(self.noise, self.coefficients, bit)
 
 
 Method = SolveMethod | PaperMethod

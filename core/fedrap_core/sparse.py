@@ -41,9 +41,10 @@ class RowUpdate:
     rows: Rows  # (n,) ascending, distinct
     values: npt.NDArray[np.float64]  # (n, k)
     triangle: npt.NDArray[np.float64]  # (k(k+1)/2,)
+    fits: int = 0  # 1: within the clip as it was computed, -1: above it, 0: nobody asked
 
     def norm(self) -> float:
-        """Euclidean norm of everything that is sent."""
+        """Euclidean norm of rows and triangle."""
         return float(np.sqrt(np.sum(self.values**2) + np.sum(self.triangle**2)))
 
     def check(self, size: int, dim: int) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from fedrap import FedRap
 from fedrap.history_file import read_history
 from fedrap.results import Recommendation
+from fedrap_core.statement import Statement
 
 _MEMORY = "server.txt"  # beside the store, readable: an address is no secret
 _ADVICE = {
@@ -126,7 +127,26 @@ def _status(device: FedRap, arguments: argparse.Namespace) -> Answer:
         f"to be sent    {status.pending}",
         f"a round now   {'may run' if status.blocked_by is None else _why(status.blocked_by)}",
     ]
+    if status.privacy is not None:
+        lines += _promised(status.privacy)
     return Answer("\n".join(lines) + "\n", dataclasses.asdict(status))
+
+
+def _promised(stated: Statement) -> list[str]:
+    """The policy of the last round; what this device spent so far stands above."""
+    bound = "unbounded" if math.isinf(stated.epsilon) else f"{stated.epsilon:.2f}"
+    banded = f", {len(stated.coefficients)} bands" if len(stated.coefficients) > 1 else ""
+    by_row = "" if stated.row_clip is None else f", {stated.row_clip:g} for a row"
+    return [
+        f"promise       epsilon {bound} at delta {stated.delta:g}, unamplified, after all rounds",
+        f"  unit        {stated.unit}",
+        f"  adjacency   {stated.adjacency}",
+        f"  rule        at most {stated.cap} rounds, at least {stated.separation} steps apart",
+        f"  noise       {stated.noise:g} x clip{banded}",
+        f"  clip        {stated.clip:g}{by_row}{', adapts' if stated.clip_adapts else ''}",
+        *(f"  assuming    {words}" for words in stated.assumptions),
+        *(f"  trusted     {one.who}: {one.with_what}" for one in stated.trusted),
+    ]
 
 
 def _export(device: FedRap, arguments: argparse.Namespace) -> Answer:

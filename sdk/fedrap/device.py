@@ -228,6 +228,7 @@ class FedRap:
             trainer=None if choice is None else choice.name,
             trainer_reason=None if choice is None else choice.reason,
             blocked_by=self._runtime.blocked_by(),
+            privacy=ledger.promised(entries),
         )
 
     def export(self, path: str | Path) -> Exported:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import msgspec
 
 from fedrap_core.accounting import gaussian_epsilon
-from fedrap_core.plan import Plan
+from fedrap_core.plan import Plan, Privacy
+from fedrap_core.statement import Statement, state_policy
 
 TRIES_PER_STEP = 3  # a step whose round was abandoned may be tried again, but not for ever
 
@@ -23,9 +24,10 @@ class Entry(msgspec.Struct, frozen=True):
 
     step: int
     round: bytes
-    noise: float
+    noise: float  # as charged: of a plan with bands or a clipping bit it is less than z
     delta: float
     at: float
+    rule: Privacy | None = None  # what was agreed to; older entries have none
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def why_not(entries: Sequence[Entry], step: int, plan: Plan, floor: Floor) -> st
     rule = plan.privacy
     if plan.min_updates < floor.min_updates:
         return "floor-cohort"
-    if rule.noise < floor.min_noise:
+    if rule.charged_noise < floor.min_noise:
         return "floor-noise"
     steps = charged_steps(entries)
     if step in steps:
@@ -60,6 +62,12 @@ def why_not(entries: Sequence[Entry], step: int, plan: Plan, floor: Floor) -> st
 def charged_steps(entries: Sequence[Entry]) -> frozenset[int]:
     """The steps this device is charged for; one that was tried twice counts once."""
     return frozenset(entry.step for entry in entries)
+
+
+def promised(entries: Sequence[Entry]) -> Statement | None:
+    """What the policy promises that this device agreed to last."""
+    rules = [entry.rule for entry in entries if entry.rule is not None]
+    return state_policy(rules[-1]) if rules else None
 
 
 def epsilon(entries: Sequence[Entry]) -> float:

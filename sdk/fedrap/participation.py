@@ -17,7 +17,7 @@ from fedrap_core.paper.problem import PaperState, fresh_state, keep_state, pose_
 from fedrap_core.paper.sampling import Uniform
 from fedrap_core.plan import PaperMethod, Plan, SolveMethod
 from fedrap_core.prefixes import join_shares, pose_round
-from fedrap_core.privacy import clip_to_norm
+from fedrap_core.privacy import clip_share
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Offer
@@ -64,11 +64,12 @@ def prepare_update(
         update, trained, loss = _paper(plan.method, offer.step, local, trainer, uniform)
     else:
         update, trained, loss = _solve(plan.method, local, trainer)
-    clipped = clip_to_norm(update, plan.privacy.clip)
+    clipped = clip_share(update, plan.privacy)
     rows, dim = uniform_shape(clipped)
     plaintext = encode_share(clipped, uniform(rows * dim).reshape(rows, dim))
     body = encode(seal_update(offer, device, plaintext))
-    entry = Entry(offer.step, offer.round, plan.privacy.noise, plan.privacy.delta, now)
+    rule = plan.privacy
+    entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, now, rule)
     return Prepared(body, entry, trained, loss)
 
 

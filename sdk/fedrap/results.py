@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedrap_core.statement import Statement
+
 
 @dataclass(frozen=True)
 class Reason:
@@ -58,6 +60,7 @@ class Status:
     trainer: str | None  # what computed the last round in this process: numpy, onnx or torch
     trainer_reason: str | None  # why that one
     blocked_by: str | None  # why a round would not run now
+    privacy: Statement | None  # what the policy of the last round promises; None before one
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def settings_for(plan: DemoPlan, folder: Path, population: Population) -> Settin
             memory=0.8,
             population=plan.shape.users,
             density=float(np.mean(lengths)) / plan.shape.items,
-            threshold=3.0,
+            settled=plan.rounds,
         ),
     )
 

@@ -90,7 +90,7 @@ def _summary(result: DemoResult) -> Table:
         f"{result.upload_bytes_per_update / 1000:.1f} kB",
         f"{share:.0%} of C as dense float32 ({result.dense_bytes / 1000:.1f} kB); sealed, padded",
     )
-    table.add_row("zeros in C", f"{result.zeros_in_c:.0%}", "exact, by soft-thresholding")
+    table.add_row("zeros in C", f"{result.zeros_in_c:.0%}", "exact: the smallest entries")
     table.add_row("epsilon charged", *_epsilon_words(result))
     return table
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from hypothesis import strategies as st
 
-from fedrap_core.plan import Plan, Scoring
+from fedrap_core.plan import Plan, Privacy, Scoring
 from fedrap_core.wire import messages
 from fedrap_core.wire.messages import Message
 
@@ -27,8 +27,19 @@ ALL_VALUES: list[type[msgspec.Struct]] = [Plan, Scoring]
 def any_of(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
     """Valid values of a struct: every field within its bounds."""
     hints = typing.get_type_hints(kind, include_extras=True)
+    if kind is Privacy:
+        del hints["coefficients"], hints["separation"]
+        return st.integers(1, 1000).flatmap(lambda gap: _privacy(gap, hints))
     fields = {name: _any_value(hints[name]) for name in kind.__struct_fields__}
     return st.builds(kind, **fields)
+
+
+def _privacy(separation: int, hints: dict[str, Any]) -> st.SearchStrategy[Privacy]:
+    """Coefficients from 1 downwards, no more of them than steps of separation."""
+    tails = st.lists(st.floats(0, 1), max_size=min(separation, 64) - 1)
+    falling = tails.map(lambda tail: (1.0, *sorted(tail, reverse=True)))
+    fields = {name: _any_value(hint) for name, hint in hints.items()}
+    return st.builds(Privacy, separation=st.just(separation), coefficients=falling, **fields)
 
 
 def _any_value(hint: Any, bounds: msgspec.Meta | None = None) -> st.SearchStrategy[Any]:
@@ -47,6 +58,8 @@ def _any_value(hint: Any, bounds: msgspec.Meta | None = None) -> st.SearchStrate
 
 
 def _plain(hint: Any, bounds: msgspec.Meta) -> st.SearchStrategy[Any]:
+    if hint is types.NoneType:
+        return st.none()
     if hint is bool:
         return st.booleans()
     if hint is int:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrap_core.accounting import charged_epsilon, gaussian_delta, gaussian_epsilon, gaussian_mu
+from fedrap_core.accounting import (
+    charged_epsilon,
+    charged_noise,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    noise_for,
+)
+from fedrap_core.plan import Adapt, Privacy
 from tests.core.made import quick
 
 
@@ -17,11 +25,18 @@ def test_one_release_with_noise_1_costs_4_377_at_delta_1e_5() -> None:
     assert charged_epsilon(1, 1.0, 1e-5) == pytest.approx(4.377, abs=5e-4)
 
 
-@pytest.mark.parametrize(("participations", "epsilon"), [(100, 91.8), (50, 54.4), (25, 33.1)])
-def test_many_releases_with_noise_1_cost_what_the_design_says(
-    participations: int, epsilon: float
+@pytest.mark.parametrize(
+    ("participations", "noise", "epsilon"),
+    [
+        (100, 1.0, 91.8), (50, 1.0, 54.4), (25, 1.0, 33.1), (10, 1.0, 17.9), (2, 1.0, 6.57),
+        (100, 2.0, 33.1), (50, 2.0, 20.7), (10, 2.0, 7.51), (1, 2.0, 1.99),
+        (100, 4.0, 13.2), (50, 4.0, 8.6), (10, 4.0, 3.34), (1, 4.0, 0.93),
+    ],
+)  # fmt: skip
+def test_many_releases_cost_what_the_design_says(
+    participations: int, noise: float, epsilon: float
 ) -> None:
-    assert charged_epsilon(participations, 1.0, 1e-5) == pytest.approx(epsilon, abs=0.05)
+    assert charged_epsilon(participations, noise, 1e-5) == pytest.approx(epsilon, rel=5e-3)
 
 
 @pytest.mark.parametrize("noise", [0.3, 0.5, 1.0, 2.0, 10.0, 50.0])
@@ -92,3 +107,31 @@ def test_noise_below_what_floats_can_square_costs_everything() -> None:
 def test_what_cannot_be_accounted_for_is_a_mistake_of_the_caller(mu: float, delta: float) -> None:
     with pytest.raises(ValueError, match="delta"):
         gaussian_epsilon(mu, delta)
+
+
+@quick
+@given(st.floats(0.05, 60.0), st.floats(1e-12, 0.1), st.integers(1, 200))
+def test_the_noise_for_an_epsilon_costs_that_epsilon_and_no_more(
+    epsilon: float, delta: float, participations: int
+) -> None:
+    noise = noise_for(epsilon, delta, participations)
+    assert charged_epsilon(participations, noise, delta) <= epsilon
+    assert charged_epsilon(participations, noise * 0.999, delta) > epsilon * 0.99
+
+
+@pytest.mark.parametrize(("epsilon", "participations"), [(0.0, 1), (-1.0, 1), (1.0, 0)])
+def test_no_noise_gives_epsilon_zero(epsilon: float, participations: int) -> None:
+    with pytest.raises(ValueError, match="epsilon"):
+        noise_for(epsilon, 1e-5, participations)
+
+
+def test_bands_and_a_bit_are_charged_together() -> None:
+    """mu^2 = |c|^2(1/z^2 + 1/(2 sigma_b)^2); z_Delta of Andrew et al. is its inverse."""
+    assert charged_noise(2.0, (1.0,), None) == 2.0
+    assert charged_noise(2.0, (1.0, 0.75), None) == pytest.approx(2.0 / 1.25)
+    assert charged_noise(0.0, (1.0, 0.75), 1.0) == 0.0
+    whole, bit = 1.0, 10.0
+    update = (whole**-2 - (2 * bit) ** -2) ** -0.5
+    assert charged_noise(update, (1.0,), bit) == pytest.approx(whole)
+    rule = Privacy(noise=2.0, coefficients=(1.0, 0.75), separation=2, adapt=Adapt(noise=1.0))
+    assert rule.charged_noise == pytest.approx(2.0 / 1.25 / math.sqrt(2))

@@ -82,8 +82,8 @@ def test_with_noise_every_row_and_the_triangle_are_noised(seed: int) -> None:
     assert np.array_equal(noised.rows, np.arange(SIZE))
     full = np.zeros((SIZE, DIM))
     full[exact.rows] = exact.values
-    added = np.concatenate([(noised.values - full).ravel(), noised.triangle - exact.triangle])
-    assert np.allclose(added, release_noise(KEY, 5, SIZE * DIM + 10, 1.5), atol=1e-12)
+    added = np.concatenate([noised.triangle - exact.triangle, (noised.values - full).ravel()])
+    assert np.allclose(added, release_noise(KEY, 5, 1 + 10 + SIZE * DIM, 1.5)[1:], atol=1e-12)
     assert np.all(added != 0.0)
 
 
@@ -130,3 +130,40 @@ def test_a_round_of_nobody_sums_to_nothing() -> None:
     assert released.devices == 0
     assert len(released.rows) == 0
     assert not released.triangle.any()
+
+
+def test_a_row_above_the_row_clip_is_clipped_again_before_the_whole() -> None:
+    update = random_update(np.random.default_rng(7), spread=5.0)
+    total = Accumulator(SIZE, DIM, 1e6, row_clip=0.5)
+    total.add(update)
+    released = total.total(0.0, KEY, 0)
+    assert np.all(np.linalg.norm(released.values, axis=1) <= 0.5 + 1e-12)
+    assert np.array_equal(released.triangle, update.triangle)
+
+
+def test_banded_noise_is_the_same_when_the_sum_is_made_again() -> None:
+    bands = (1.0, 0.7, 0.6)
+    total = _summed([random_update(np.random.default_rng(4))])
+    one, other = total.total(1.0, KEY, 6, bands), total.total(1.0, KEY, 6, bands)
+    assert np.array_equal(one.values, other.values)
+    assert np.array_equal(one.triangle, other.triangle)
+    assert not np.array_equal(one.values, total.total(1.0, KEY, 6).values)
+
+
+def test_the_bits_are_summed_bounded_and_noised_with_noise_of_their_own() -> None:
+    total = Accumulator(SIZE, DIM, 1e6)
+    for fits in (1, 1, -1, 0, 90):  # no device has more than one vote, whatever it says
+        made = random_update(np.random.default_rng(8))
+        total.add(RowUpdate(made.rows, made.values, made.triangle, fits))
+    assert total.fitting(0.0, KEY, 3) == pytest.approx(1.0)
+    drawn = release_noise(KEY, 3, 1, 4.0)[0]
+    assert total.fitting(4.0, KEY, 3) == pytest.approx(1.0 + drawn)
+
+
+def test_the_noise_of_the_bits_is_no_noise_of_the_update() -> None:
+    """Known noise on one coordinate must not tell that of another."""
+    total = _summed([random_update(np.random.default_rng(9))])
+    exact, noised = total.total(0.0, KEY, 3), total.total(1.0, KEY, 3)
+    bit = total.fitting(1.0, KEY, 3)  # no device has a bit here: the noise alone
+    others = (noised.triangle - exact.triangle) / 1e6  # in units of the clip
+    assert not np.any(np.isclose(others, bit, atol=1e-6))

@@ -16,8 +16,9 @@ from fedrap_core.learn import (
     compute_share,
     learn_step,
     pose_share,
-    soft_threshold,
+    share_of_zeros,
     training_weights,
+    zero_smallest,
 )
 from fedrap_core.plan import SolveMethod
 from fedrap_core.solve import base_system
@@ -100,14 +101,26 @@ def test_in_training_an_item_counts_once_with_its_largest_weight() -> None:
 
 
 @quick
-@given(seeds, st.floats(0.0, 2.0))
-def test_the_soft_threshold_gives_exact_zeros_and_shrinks_the_rest(seed: int, level: float) -> None:
+@given(seeds, st.floats(0.0, 0.99))
+def test_zeros_are_the_smallest_and_the_rest_is_untouched(seed: int, share: float) -> None:
     values = np.random.default_rng(seed).normal(size=(5, 4))
-    shrunk = soft_threshold(values, level)
-    inside = np.abs(values) <= level
-    assert np.all(shrunk[inside] == 0.0)
-    assert np.allclose(np.abs(shrunk[~inside]), np.abs(values[~inside]) - level)
-    assert np.all(np.sign(shrunk[~inside]) == np.sign(values[~inside]))
+    sparse = zero_smallest(values, share)
+    zero = sparse == 0.0
+    assert np.count_nonzero(zero) == int(share * 20)
+    assert np.array_equal(sparse[~zero], values[~zero])
+    assert np.abs(values[zero]).max(initial=0.0) <= np.abs(values[~zero]).min(initial=np.inf)
+
+
+@quick
+@given(st.integers(0, 300), st.integers(1, 200), st.floats(0.0, 0.99))
+def test_zeros_come_late_and_only_grow(step: int, settled: int, zeros: float) -> None:
+    learning = Learning(zeros=zeros, settled=settled)
+    now = share_of_zeros(learning, step)
+    assert now <= share_of_zeros(learning, step + 1) <= zeros
+    if 2 * (step + 1) <= settled:
+        assert now == 0.0
+    if step + 1 >= settled:
+        assert now == zeros
 
 
 def _round(seed: int, rows: list[int], devices: int = 3) -> tuple[Learner, RoundSum]:
@@ -184,12 +197,12 @@ def test_noise_that_leaves_the_cone_is_projected_back() -> None:
     assert np.allclose(learnt.gram, np.diag([4.0, 0.0, 1.0]))
 
 
-def test_a_threshold_leaves_exact_zeros_in_touched_rows_only() -> None:
-    state, total = _round(6, list(range(9)))
-    quiet = RoundSum(total.rows, 1e-3 * total.values, total.triangle, total.devices)
-    learnt = learn_step(state, quiet, METHOD, Learning(eta=0.05, threshold=10.0), 0)
-    assert np.count_nonzero(learnt.common[:9] == 0.0) > 5
-    assert np.array_equal(learnt.common[9], state.common[9])
+def test_a_settled_step_leaves_the_asked_share_of_c_zero_in_all_rows() -> None:
+    state, total = _round(6, [1, 4])
+    learnt = learn_step(state, total, METHOD, Learning(zeros=0.6, settled=5), 4)
+    assert np.mean(learnt.common == 0.0) == pytest.approx(0.6)
+    dense = learn_step(state, total, METHOD, Learning(zeros=0.6, settled=5), 0)
+    assert not np.any(dense.common == 0.0)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e308])

@@ -128,7 +128,7 @@ def _share(**changed: bytes) -> Share:
         "triangle_scales": struct.pack("<ff", 1.0, 1.0),
         "triangle": bytes(4),
     }
-    return Share(**{**fields, **changed})
+    return Share(**{**fields, **changed}, fits=0)
 
 
 def test_the_share_of_the_cases_below_is_fine_as_it_is() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from fedrap_core import errors, plan
-from fedrap_core.accounting import charged_epsilon
+from fedrap_core.accounting import charged_epsilon, charged_noise
 from fedrap_core.learn import Learner, Learning, RoundSum, compute_share, learn_step, pose_share
 from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Scoring, SolveMethod
@@ -223,7 +223,9 @@ def replay_learn_step(case: Case) -> None:
 
 
 def replay_accounting(case: Case) -> None:
-    charged = charged_epsilon(case["participations"], case["noise"], case["delta"])
+    noise = charged_noise(case["noise"], case["coefficients"], case["bit_noise"])
+    assert noise == pytest.approx(case["charged_noise"], rel=1e-9)
+    charged = charged_epsilon(case["participations"], noise, case["delta"])
     assert charged == pytest.approx(float(case["epsilon"]), rel=1e-9)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,7 +15,8 @@ from fedrap_coordinator.releases import Model, next_model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Extent
 from fedrap_core.learn import RoundSum
-from fedrap_core.privacy import release_noise
+from fedrap_core.plan import PaperMethod
+from fedrap_core.privacy import release_noise, task_noise_key
 from fedrap_core.sparse import RowUpdate, triangle_size
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Offer
@@ -28,9 +30,11 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
     """Every sum that the coordinator learns from, as it goes into the learning step."""
     seen: list[RoundSum] = []
 
-    def spy(task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings) -> Model:
+    def spy(
+        task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings, clip: float
+    ) -> Model:
         seen.append(total)
-        return next_model(task, model, total, view, settings)
+        return next_model(task, model, total, view, settings, clip)
 
     monkeypatch.setattr(service, "next_model", spy)
     return seen
@@ -85,7 +89,7 @@ async def test_over_several_rounds_no_cell_is_counted_twice_within_b(
                 if answer.status != 200:
                     await asyncio.sleep(0.005)
                     continue
-                offer = decode(Offer, answer.body)
+                offer = decode(Offer, answer.body)  # asking again could be too late by now
                 await player.post(offer.round, encode(player.update(offer, one_cell(row))))
 
         await asyncio.gather(*(greedy(player, row) for row, player in enumerate(players)))
@@ -108,6 +112,19 @@ async def test_an_update_above_the_clip_is_clipped_by_the_coordinator(
     assert _counted(sums[0], 3)[:2] == pytest.approx([2.0, 1.0], abs=1e-5)
 
 
+@pytest.mark.spec("5.2")
+async def test_a_row_above_the_row_clip_is_clipped_by_the_coordinator(
+    tmp_path: Path, sums: list[RoundSum]
+) -> None:
+    plain = small_settings(updates=2, clip=30.0)
+    rule = msgspec.structs.replace(plain.privacy, row_clip=0.5)
+    settings = msgspec.structs.replace(plain, privacy=rule)
+    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+        for row, value in ((0, 20.0), (1, 0.25)):
+            await (await served.player()).join(one_cell(row, value))
+    assert _counted(sums[0], 3)[:2] == pytest.approx([0.5, 0.25], abs=1e-5)
+
+
 @pytest.mark.spec("5.3")
 async def test_noise_reaches_every_row_and_is_the_same_for_the_same_key_and_step(
     tmp_path: Path, sums: list[RoundSum]
@@ -116,14 +133,38 @@ async def test_noise_reaches_every_row_and_is_the_same_for_the_same_key_and_step
     async with serve(settings, str(tmp_path / "c.sqlite")) as served:
         for row in (0, 1):
             await (await served.player()).join(one_cell(row))
-        keyring = served.app[COORDINATOR].keyring
+        coordinator = served.app[COORDINATOR]
+        key = task_noise_key(coordinator.keyring.noise, coordinator.task)
     total = sums[0]
     assert len(total.rows) == 12
     assert np.all(total.values != 0)
-    drawn = release_noise(keyring.noise, 1, 12 * DIM + triangle_size(DIM), 0.5)
+    corner = 1 + triangle_size(DIM)
+    drawn = release_noise(key, 1, corner + 12 * DIM, 0.5)
     cells = np.zeros((12, DIM))
     cells[[0, 1], 0] = 1.0
-    np.testing.assert_allclose(total.values - drawn[: 12 * DIM].reshape(12, DIM), cells, atol=1e-6)
+    np.testing.assert_allclose(total.values - drawn[corner:].reshape(12, DIM), cells, atol=1e-6)
+
+
+@pytest.mark.spec("5.3")
+async def test_the_sum_of_the_published_method_is_noised_alike(
+    tmp_path: Path, sums: list[RoundSum]
+) -> None:
+    plain = small_settings(updates=2, noise=0.5, clip=1.0)
+    bands = msgspec.structs.replace(plain.privacy, coefficients=(1.0, 0.75))
+    settings = msgspec.structs.replace(plain, method=PaperMethod(dim=DIM), privacy=bands)
+    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+        for row in range(4):  # two rounds, so that the bands reach back
+            await (await served.player()).join(one_cell(row))
+        coordinator = served.app[COORDINATOR]
+        key = task_noise_key(coordinator.keyring.noise, coordinator.task)
+    corner = 1 + triangle_size(DIM)
+    for step, total in enumerate(sums, 1):
+        drawn = release_noise(key, step, corner + 12 * DIM, 0.5, (1.0, 0.75))
+        cells = np.zeros((12, DIM))
+        cells[[2 * step - 2, 2 * step - 1], 0] = 1.0
+        exact = total.values - drawn[corner:].reshape(12, DIM)
+        np.testing.assert_allclose(exact, cells, atol=1e-6)
+    assert len(sums) == 2
 
 
 async def test_an_empty_share_counts_as_a_device_and_moves_nothing(

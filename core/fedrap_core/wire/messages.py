@@ -112,6 +112,7 @@ class Share(Message, frozen=True, kw_only=True, tag="share"):
     values: bytes  # i8, k per row
     triangle_scales: bytes  # f32 little-endian, one per folded row
     triangle: bytes  # i8, k per folded row
+    fits: Annotated[int, msgspec.Meta(ge=-1, le=1)] = 0  # see RowUpdate
 
 
 class Accepted(Message, frozen=True, kw_only=True, tag="accepted"):
@@ -131,6 +132,7 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     dim: Dim  # k
     catalogue: Version  # of the catalogue that `size` was taken from
     scoring: AnyScoring
+    clip: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0  # of the next round, where it adapts
     model: Digest
     scales: bytes  # f32 little-endian, m
     values: bytes  # i8, m·k

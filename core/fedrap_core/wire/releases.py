@@ -27,7 +27,12 @@ def model_hash(items: QuantizedRows) -> bytes:
 
 
 def pack_release(
-    task: bytes, step: int, common: CommonItems, catalogue: int, scoring: AnyScoring
+    task: bytes,
+    step: int,
+    common: CommonItems,
+    catalogue: int,
+    scoring: AnyScoring,
+    clip: float = 0.0,
 ) -> Release:
     """The message that carries this version of C."""
     return Release(
@@ -38,6 +43,7 @@ def pack_release(
         dim=common.dim,
         catalogue=catalogue,
         scoring=scoring,
+        clip=clip,
         model=model_hash(common.items),
         scales=common.items.scales.astype("<f4").tobytes(),
         values=np.ascontiguousarray(common.items.values).tobytes(),

@@ -46,6 +46,7 @@ def encode_share(update: RowUpdate, uniform: Floats) -> bytes:
             values=rows.values.tobytes(),
             triangle_scales=triangle.scales.astype("<f4").tobytes(),
             triangle=triangle.values.tobytes(),
+            fits=update.fits,
         )
     )
     return pad(body)
@@ -73,7 +74,7 @@ def decode_share(raw: bytes, dim: int) -> RowUpdate:
     rows = np.frombuffer(_whole(share.rows, 4), dtype="<u4").astype(np.int64)
     values = _dequantize(share.values, share.scales, len(rows), dim)
     triangle = _dequantize(share.triangle, share.triangle_scales, folded_rows(dim), dim)
-    return RowUpdate(rows, values, triangle.ravel()[: triangle_size(dim)])
+    return RowUpdate(rows, values, triangle.ravel()[: triangle_size(dim)], share.fits)
 
 
 def _dequantize(values: bytes, scales: bytes, count: int, dim: int) -> npt.NDArray[np.float64]:

@@ -158,8 +158,14 @@ def run_rounds(
         yield Released(step + 1, state.common)
 
 
-def upload_bytes(histories: Histories, dim: int) -> float:
-    """Mean size of a padded share before sealing, by the layout of the wire."""
+def upload_bytes(histories: Histories, dim: int, *, int8: bool = True) -> float:
+    """Mean size of a padded share before sealing, by the layout of the wire.
+
+    Without `int8` the same rows and triangle in plain float32, which no device sends.
+    """
+    if not int8:
+        numbers = float(histories.lengths.mean()) * (dim + 1) + triangle_size(dim)
+        return 4.0 * numbers
     per_row = 4 + 4 + dim  # row number, scale, int8 values
     frame = 4 + 100 + folded_rows(dim) * (4 + dim)  # length, field names, triangle
     return float(np.mean([bucket_bytes(frame + per_row * int(n)) for n in histories.lengths]))

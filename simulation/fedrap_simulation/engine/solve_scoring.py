@@ -1,7 +1,7 @@
 """How devices with `solve` see all items: u and D of many users at once, as core/solve.py has them.
 
-D is taken for every item here, where a device re-ranks its best thousand: the same order at the
-top, and scores for the held-out item wherever it lies.
+As on a device, the shared view picks a shortlist and D re-ranks it: further down D adds nothing,
+except for the user's own items.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from numba import prange
 
 from fedrap_core.plan import Scoring
+from fedrap_core.ranking import SHORTLIST
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.compiled import compiled
 from fedrap_simulation.engine.solve_kernels import solve_users
@@ -40,6 +41,7 @@ class Tastes:
 
     common: Matrix  # (m, k)
     users: Matrix  # (U, k)
+    owned: Rows  # (U,) how many entries each history has
     near: Histories  # the newest distinct items of each user, oldest first
     offsets: Floats  # (n,) d of each entry of `near`
     scoring: Scoring
@@ -48,17 +50,23 @@ class Tastes:
         """<u, C_j>: (len(users), m)."""
         return self.users[users].astype(np.float32) @ self.common.astype(np.float32).T
 
-    def personal(self, users: Rows) -> Singles:
-        """<u, D_j>, borrowed where an item has no row of its own: (len(users), m)."""
+    def personal(self, users: Rows, shared: Singles, shortlist: int = SHORTLIST) -> Singles:
+        """<u, D_j>, borrowed where an item has no row of its own: (len(users), m).
+
+        Only for the `shortlist` best items by `shared`, (len(users), m), that the user has not
+        got, and for those the user has.
+        """
         near = self.near.some(users)
         entries = _entries(self.near, users)
         norms = np.linalg.norm(self.common, axis=1, keepdims=True)
         unit = np.divide(self.common, norms, out=np.zeros_like(self.common), where=norms > 0)
-        return borrow_all(
+        return borrow(
             near.starts,
             near.items,
             self.offsets[entries],
             unit.astype(np.float32),
+            shared,
+            np.minimum(shortlist + self.owned[users], len(unit)),
             self.scoring.rho,
             self.scoring.power,
         )
@@ -75,7 +83,7 @@ def derive_tastes(common: Matrix, histories: Histories, scoring: Scoring) -> Tas
     offsets = personal_offsets(
         near.starts, near.items, summed, common, users, scoring.sigma, scoring.power
     )
-    return Tastes(common, users, near, offsets, scoring)
+    return Tastes(common, users, histories.lengths, near, offsets, scoring)
 
 
 def _newest(
@@ -139,10 +147,17 @@ def personal_offsets(
 
 
 @compiled(parallel=True)
-def borrow_all(
-    starts: Ints, items: Ints, offsets: Floats, unit: Singles, rho: float, power: float
+def borrow(
+    starts: Ints,
+    items: Ints,
+    offsets: Floats,
+    unit: Singles,
+    shared: Singles,
+    wanted: Ints,
+    rho: float,
+    power: float,
 ) -> Singles:
-    """rho·sum_l kappa(j,l)·d_l for every item j, and d_j itself for the user's own: (U, m)."""
+    """rho·sum_l kappa(j,l)·d_l for the `wanted` best j, d_j itself for the user's own: (U, m)."""
     count, size = len(starts) - 1, len(unit)
     out = np.zeros((count, size), dtype=np.float32)
     fourth = power == 4.0  # the default, without a power function
@@ -153,7 +168,10 @@ def borrow_all(
         for p in range(own):
             near[p] = unit[items[first + p]]
             scaled[p] = rho * offsets[first + p]
+        limit = np.partition(shared[i], size - wanted[i])[size - wanted[i]]
         for j in range(size):
+            if shared[i, j] < limit:
+                continue
             total = np.float32(0.0)
             for p in range(own):
                 cosine = np.float32(0.0)

@@ -142,8 +142,10 @@ class Evaluation:
             "users": task.users,
             "items": task.items,
         }
+        cost = asdict(fitted.cost)
+        seconds += cost.pop("spared")
         took = {"seconds": seconds, "seconds_tuning": tuning, "settings": method.settings}
-        parts = what | measured.summary() | asdict(fitted.cost) | took
+        parts = what | measured.summary() | cost | took
         return Answer(msgspec.convert(parts, Row), measured.full, measured.sampled)
 
     def _method(self, question: Question, watch: Watch) -> tuple[Method, float]:

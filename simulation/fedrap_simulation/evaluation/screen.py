@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -21,7 +22,8 @@ class EvaluationScreen:
 
     def __init__(self, evaluation: Evaluation, request: Request) -> None:
         self._progress = Console(stderr=True, highlight=False)
-        self._out = Console(highlight=False, width=None)
+        # Into a file or a pipe the table goes as wide as it needs to be.
+        self._out = Console(highlight=False, width=None if sys.stdout.isatty() else 132)
         self._request, self._kind = request, evaluation.kind
         self._bar = Progress(
             TextColumn("{task.fields[what]:<24}"),
@@ -74,7 +76,7 @@ class EvaluationScreen:
             table.add_column("NDCG full, difference (95 %)", justify="right")
         for one in means:
             cells = [
-                f"{one.mean[name]:.3f} ± {one.deviation[name]:.3f}"
+                f"{one.mean[name]:.3f}" + (f" ± {one.deviation[name]:.3f}" if one.seeds > 1 else "")
                 for name in ("hr10", "ndcg10", "hr10_full", "ndcg10_full")
             ]
             cells.append(f"{one.mean['coverage']:.2f}")

@@ -28,6 +28,7 @@ class Cost:
     bytes_up: float = 0.0  # per device and round
     bytes_down: float = 0.0  # per device and round
     zeros: float | None = None  # share of exact zeros in the shared matrix
+    spared: float = 0.0  # seconds of learning that an earlier fit had already spent
 
 
 class Fitted(Protocol):

@@ -21,10 +21,11 @@ import numpy.typing as npt
 
 from fedrap_core.learn import Learning
 from fedrap_core.plan import Scoring, SolveMethod
-from fedrap_simulation.data.interactions import Rows
+from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.solve_rounds import Released, Schedule, run_rounds, upload_bytes
 from fedrap_simulation.engine.solve_scoring import Tastes, derive_tastes, once
 from fedrap_simulation.engine.types import Matrix
+from fedrap_simulation.methods.learnt import Learnt, Shelf
 from fedrap_simulation.methods.protocol import Cost, Scores, Watch
 from fedrap_simulation.methods.tuning import require_validation
 from fedrap_simulation.protocols.measure import gains, measure
@@ -34,6 +35,8 @@ METHOD = SolveMethod(dim=64)
 LEARNING = Learning(eta=0.2, decay=0.985, memory=0.9)
 SCHEDULE = Schedule(rounds=100, part=0.1)
 SCORING = Scoring()
+VOTERS = 4000  # devices that help to choose the scalars, at most
+_SHELF = Shelf()
 # One step at a time from the best so far: (name of the scalar, its candidates).
 LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("tau", (2.0, 1.0, 4.0)),
@@ -56,7 +59,7 @@ class SolveFitted:
         """<u, C_j + D_j>: (len(users), m)."""
         scores = self.tastes.shared(users)
         if self.personal:
-            scores += self.tastes.personal(users)
+            scores += self.tastes.personal(users, scores)
         return scores
 
 
@@ -85,20 +88,26 @@ class Solve:
     def released(self, task: Task, seed: int) -> Iterator[Released]:
         """C after each round of a task."""
         train, _ = once(task.train, task.items)
+        method, learning = self._for(task, train)
+        return run_rounds(train, task.items, method, learning, self.schedule, seed)
+
+    def _for(self, task: Task, train: Histories) -> tuple[SolveMethod, Learning]:
+        """The settings that follow from the data: N, p, and whether there is an order."""
         order = self.method.order if task.ordered else 0.0
         learning = msgspec.structs.replace(
             self.learning,
             population=max(1, task.users),
             density=max(1e-9, float(train.lengths.mean()) / task.items),
+            settled=self.schedule.rounds,
         )
-        method = msgspec.structs.replace(self.method, order=order)
-        return run_rounds(train, task.items, method, learning, self.schedule, seed)
+        return msgspec.structs.replace(self.method, order=order), learning
 
     def tune(self, task: Task, seed: int, watch: Watch) -> Self:
         """With scoring scalars chosen on a validation task; C is learnt once for all of them."""
         require_validation(task)
-        common = self._learn(task, seed, lambda done, words: watch(0.6 * done, words))
-        return self.tune_scoring(task, common, watch)
+        common = self._learn(task, seed, lambda done, words: watch(0.6 * done, words)).common
+        users = np.random.default_rng([seed, 0xB07E]).permutation(task.users)[:VOTERS]
+        return self.tune_scoring(task.some(np.sort(users)), common, watch)
 
     def tune_scoring(self, task: Task, common: Matrix, watch: Watch) -> Self:
         """The ladder alone, for a C that is already learnt."""
@@ -125,18 +134,19 @@ class Solve:
 
     def fit(self, task: Task, seed: int, watch: Watch) -> SolveFitted:
         """C from federated rounds, then every user's own view."""
-        common = self._learn(task, seed, watch)
-        return self.view(task, common)
+        learnt = self._learn(task, seed, watch)
+        return self.view(task, learnt.common, learnt.spared)
 
-    def view(self, task: Task, common: Matrix) -> SolveFitted:
+    def view(self, task: Task, common: Matrix, spared: float = 0.0) -> SolveFitted:
         """What users of a given C see."""
         train, _ = once(task.train, task.items)
         dim = common.shape[1]
         cost = Cost(
             self.schedule.rounds,
-            upload_bytes(train, dim) if self.schedule.int8 else 4.0 * train.lengths.mean() * dim,
+            upload_bytes(train, dim, int8=self.schedule.int8),
             float(task.items * (dim + 4) if self.schedule.int8 else 4 * task.items * dim),
             float(np.mean(common == 0.0)),
+            spared,
         )
         tastes = derive_tastes(common, task.train, self._scoring(task))
         return SolveFitted(tastes, cost, self.personal and self.scoring.rho > 0)
@@ -146,12 +156,16 @@ class Solve:
             return self.scoring
         return msgspec.structs.replace(self.scoring, beta=0.0, gamma=1.0)
 
-    def _learn(self, task: Task, seed: int, watch: Watch) -> Matrix:
-        common: Matrix = np.zeros((0, 0))
-        for released in self.released(task, seed):
-            common = released.common
-            watch(released.step / self.schedule.rounds, f"{self.name} round {released.step}")
-        return common
+    def _learn(self, task: Task, seed: int, watch: Watch) -> Learnt:
+        def learn() -> Matrix:
+            common: Matrix = np.zeros((0, 0))
+            for released in self.released(task, seed):
+                common = released.common
+                watch(released.step / self.schedule.rounds, f"{self.name} round {released.step}")
+            return common
+
+        key = (task, self.method, self.learning, self.schedule, seed)
+        return _SHELF.get(key, learn)
 
     def _votes(
         self, task: Task, common: Matrix, scoring: Scoring, personal: bool

@@ -207,6 +207,11 @@ def _repeat(
         first = np.flatnonzero(back == age)
         owners, where = np.unique(who[first], return_index=True)
         drawn[age, owners] = item[first[where]]
+    if len(np.unique(who * len(data.items) + item)) == len(item):
+        raise BadData(
+            f"nobody in {data.name} buys anything twice; use --split last, or a file with every "
+            "purchase in it"
+        )
     whole = make_histories(who, item, len(kept))
     negatives = draw_negatives(whole, len(data.items), rng)
 

@@ -8,7 +8,7 @@ the leak behind the published numbers, and the only difference between the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -39,6 +39,16 @@ class Task:
     def users(self) -> int:
         """U."""
         return len(self.train)
+
+    def some(self, users: Rows) -> Task:
+        """The same question to some of the users, who are all that is known."""
+        return replace(
+            self,
+            train=self.train.some(users),
+            targets=self.targets[users],
+            negatives=self.negatives[users],
+            barred=self.barred.some(users),
+        )
 
     def counts(self) -> npt.NDArray[np.int64]:
         """How often each item comes in the training histories: (m,)."""

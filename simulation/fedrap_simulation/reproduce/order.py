@@ -52,7 +52,7 @@ class Scale:
     rounds: int  # of a convergence curve
     every: int  # rounds between two looks at it
     regimes: tuple[Regime, ...]
-    thresholds: tuple[float, ...]  # multiples of the median |C|
+    zeros: tuple[float, ...]  # shares of exact zeros in C
     noises: tuple[float, ...]  # z
     kept: tuple[float, ...]  # shares of each history
     thinned: tuple[str, ...]  # methods that learn from them
@@ -83,10 +83,10 @@ FULL = Scale(
     every=5,
     regimes=(
         Regime(0.02, 300, 0.1, 0.995, 6),
-        Regime(0.1, 100, 0.1, 0.985, 2),
+        Regime(0.1, 100, 0.2, 0.985, 2),
         Regime(1.0, 20, 0.5, 1.0, 1),
     ),
-    thresholds=(0.0, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5),
+    zeros=(0.0, 0.3, 0.5, 0.6, 0.7, 0.8),
     noises=(0.0, 0.25, 0.5, 1.04, 2.0, 4.0),
     kept=(0.2, 0.4, 0.6, 0.8, 1.0),
     thinned=("popularity", "ials", "fedrap"),
@@ -99,8 +99,8 @@ QUICK = Scale(
     leaky=("popularity", "fedrap-paper"),
     rounds=4,
     every=2,
-    regimes=(Regime(0.1, 6, 0.1, 0.985, 2), Regime(1.0, 4, 0.5, 1.0, 1)),
-    thresholds=(0.0, 1.0),
+    regimes=(Regime(0.1, 6, 0.2, 0.985, 2), Regime(1.0, 4, 0.5, 1.0, 1)),
+    zeros=(0.0, 0.5),
     noises=(0.0, 1.0),
     kept=(0.5, 1.0),
     thinned=("popularity", "fedrap"),

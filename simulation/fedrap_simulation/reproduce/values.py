@@ -51,9 +51,9 @@ def describe(entries: Numbers, label: str, matrix: str, protocol: ProtocolName) 
     )
 
 
-def last_common(method: Solve, bench: Bench, task: Task) -> Numbers:
+def last_common(method: Solve, bench: Bench, task: Task, seed: int = 0) -> Numbers:
     """C after all rounds of `solve`: (m, k)."""
-    for release in method.released(task, 0):
+    for release in method.released(task, seed):
         bench.say(release.step / method.schedule.rounds, f"{method.name} round {release.step}")
         common = release.common
     return common

@@ -79,7 +79,8 @@ def test_users_and_personal_items_are_those_of_the_core(repeats: bool) -> None:
     scoring = Scoring(recent=7, rho=0.4)
     tastes = derive_tastes(common.items.to_float().astype(np.float64), histories, scoring)
     everyone = np.arange(len(histories))
-    shared, personal = tastes.shared(everyone), tastes.personal(everyone)
+    shared = tastes.shared(everyone)
+    personal = tastes.personal(everyone, shared)
     rows = np.arange(ITEMS)
     for user in range(len(histories)):
         taste = derive_taste(common, common.gram(), taps(histories, user), scoring)
@@ -93,10 +94,27 @@ def test_the_power_of_four_is_no_special_case() -> None:
     histories, common = some_histories(5), some_items(5).items.to_float().astype(np.float64)
     everyone = np.arange(len(histories))
     quick, slow = (
-        derive_tastes(common, histories, Scoring(power=power)).personal(everyone)
+        tastes.personal(everyone, tastes.shared(everyone))
         for power in (4.0, 4.0 + 1e-9)
+        for tastes in [derive_tastes(common, histories, Scoring(power=power))]
     )
     np.testing.assert_allclose(quick, slow, rtol=1e-4, atol=1e-6)
+
+
+def test_the_shortlist_leaves_the_best_and_the_users_own_as_they_are() -> None:
+    histories, common = some_histories(6), some_items(6).items.to_float().astype(np.float64)
+    tastes = derive_tastes(common, histories, Scoring(recent=5))
+    everyone = np.arange(len(histories))
+    shared = tastes.shared(everyone)
+    whole, short = tastes.personal(everyone, shared), tastes.personal(everyone, shared, shortlist=3)
+    for user in range(len(histories)):
+        own = tastes.near.of(user)
+        np.testing.assert_array_equal(short[user, own], whole[user, own])
+        others = np.setdiff1d(np.arange(ITEMS), histories.of(user))
+        best = others[np.argsort(-shared[user, others])]
+        np.testing.assert_array_equal(short[user, best[:3]], whole[user, best[:3]])
+        assert np.all(short[user, best[3 + len(histories.of(user)) :]] == 0.0)
+    assert np.any(short != whole)
 
 
 def test_threads_and_blocks_do_not_change_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:

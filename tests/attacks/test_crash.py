@@ -1,0 +1,130 @@
+"""A crash between freeze, noise and release: one release, with the noise it would have had anyway.
+
+A second draw over the same sum could be averaged with the first. The noise follows from key, task,
+step and coefficients alone, so who starts again at any point makes the same release, bit by bit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from fedrap_coordinator import service
+from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.keyring import fresh_keyring
+from fedrap_coordinator.releases import Model, next_model
+from fedrap_coordinator.rounds import Phase
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import Extent, StoredRelease
+from fedrap_coordinator.store.sql import SqlStore
+from fedrap_core.learn import RoundSum
+from fedrap_core.wire.codec import encode
+from tests.harness import one_cell, serve, small_settings
+
+BANDS = [(1.0,), (1.0, 0.75)]
+STEP = 2  # the second round, so that bands reach back to the first
+
+
+class Killed(Exception):
+    """Stands for kill -9: nothing after it runs."""
+
+
+class MortalStore(SqlStore):
+    """A real store whose process dies at one point of round STEP."""
+
+    def __init__(self, url: str, dies: str) -> None:
+        super().__init__(url)
+        self._dies = dies
+        self._rounds = 0
+
+    async def set_phase(self, round_id: bytes, phase: Phase) -> None:
+        await super().set_phase(round_id, phase)
+        if phase is Phase.SUMMING:
+            self._rounds += 1
+            if self._rounds == STEP and self._dies == "after the freeze":
+                raise Killed
+            if self._rounds > STEP:
+                raise Killed  # dead processes do nothing more
+
+    async def add_release(self, release: StoredRelease, round_id: bytes | None) -> None:
+        mine = release.step == STEP
+        if mine and self._dies == "after the noise":
+            raise Killed
+        await super().add_release(release, round_id)
+        if mine and self._dies == "after the release":
+            raise Killed
+
+
+def _settings(coefficients: tuple[float, ...]) -> Settings:
+    plain = small_settings(updates=2, noise=0.5, clip=1.0)
+    rule = msgspec.structs.replace(plain.privacy, coefficients=coefficients)
+    return msgspec.structs.replace(plain, privacy=rule)
+
+
+@pytest.fixture
+def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
+    """Every noised sum, as it goes into the learning step."""
+    seen: list[RoundSum] = []
+
+    def spy(
+        task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings, clip: float
+    ) -> Model:
+        seen.append(total)
+        return next_model(task, model, total, view, settings, clip)
+
+    monkeypatch.setattr(service, "next_model", spy)
+    return seen
+
+
+def _copy_disk(folder: Path) -> None:
+    """The database as it is at this moment, twice."""
+    for file in folder.glob("c.sqlite*"):
+        for copy in ("a", "b"):
+            shutil.copy(file, folder / file.name.replace("c.", f"{copy}."))
+
+
+def _releases(path: Path) -> list[tuple[int, int, bytes]]:
+    with sqlite3.connect(path) as database:
+        return database.execute("SELECT version, step, body FROM release ORDER BY step").fetchall()
+
+
+@pytest.mark.parametrize("coefficients", BANDS, ids=["independent", "banded"])
+@pytest.mark.parametrize("dies", ["after the freeze", "after the noise", "after the release"])
+@pytest.mark.spec("5.3")
+async def test_a_crash_gives_one_release_with_the_same_noise(
+    tmp_path: Path, sums: list[RoundSum], dies: str, coefficients: tuple[float, ...]
+) -> None:
+    path, keyring, settings = tmp_path / "c.sqlite", fresh_keyring(), _settings(coefficients)
+    mortal = MortalStore(f"sqlite:///{path}", dies)
+    async with serve(settings, mortal, keyring) as served:
+        for row in range(3):
+            await (await served.player()).join(one_cell(row))
+        last = await served.player()
+        offer = await last.offer()
+        answer = await last.post(offer.round, encode(last.update(offer, one_cell(3))))
+        assert answer.status == 500  # it died while it answered
+        _copy_disk(tmp_path)
+    before = len(sums)
+    bodies = []
+    for copy in ("a", "b"):  # started again twice: the same release both times
+        async with serve(settings, str(tmp_path / f"{copy}.sqlite"), keyring) as served:
+            await served.app[COORDINATOR].advance()
+        found = _releases(tmp_path / f"{copy}.sqlite")
+        assert [step for _, step, _ in found] == [0, 1, STEP]
+        bodies.append(found[-1][2])
+    assert bodies[0] == bodies[1]
+    again = sums[before:]
+    if dies == "after the release":
+        assert again == []  # it was released; nothing is summed or noised a second time
+        return
+    assert len(again) == 2
+    attempts = again + ([sums[1]] if dies == "after the noise" else [])
+    for total in attempts:
+        assert np.array_equal(total.values, attempts[0].values)
+        assert np.array_equal(total.triangle, attempts[0].triangle)
+    assert np.all(attempts[0].values != 0.0)

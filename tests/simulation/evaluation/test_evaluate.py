@@ -1,0 +1,102 @@
+"""`fedrap-sim evaluate` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedrap_simulation.commands import run
+
+DATA = "synthetic:users=80,items=150,seed=2"
+SMALL = ["--set", "fedrap.schedule.rounds=4", "--set", "fedrap.method.dim=8"]
+
+
+def evaluate(out: Path, *more: str, method: str = "popularity,fedrap") -> dict[str, Any]:
+    path = out / "result.json"
+    assert run(["evaluate", "--data", DATA, "--method", method, "--json", str(path), *more]) == 0
+    found: dict[str, Any] = json.loads(path.read_bytes())
+    return found
+
+
+def test_a_result_says_what_was_asked_and_what_came_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = evaluate(tmp_path, "--seeds", "2", "--no-tune", "--against", "popularity", *SMALL)
+    assert [(row["method"], row["seed"]) for row in found["rows"]] == [
+        ("popularity", 0), ("fedrap", 0), ("popularity", 1), ("fedrap", 1),
+    ]  # fmt: skip
+    for row in found["rows"]:
+        assert row["dataset"] == "synthetic"
+        assert row["protocol"] == "clean"
+        assert row["leaky"] is False
+        assert 0 <= row["ndcg10_full"] <= row["hr10_full"] <= 1
+        assert 0 <= row["ndcg10"] <= row["hr10"] <= 1
+        assert 0 < row["coverage"] <= 1
+        assert row["seconds"] >= 0
+    ours = found["rows"][-1]
+    assert ours["rounds"] == 4
+    assert ours["bytes_up"] > 0
+    assert ours["bytes_down"] > 0
+    assert ours["zeros"] > 0.4
+    assert ours["settings"]["schedule"]["rounds"] == 4
+    popularity, fedrap = found["means"]
+    assert popularity["against"] is None
+    assert fedrap["against"]["method"] == "popularity"
+    assert fedrap["against"]["low"] <= fedrap["against"]["high"]
+    assert "fedrap" in capsys.readouterr().out
+
+
+def test_a_second_run_takes_answers_from_the_cache(tmp_path: Path) -> None:
+    more = ["--no-tune", "--cache", str(tmp_path / "cache"), *SMALL]
+    first = evaluate(tmp_path, *more)
+    kept = sorted((tmp_path / "cache").iterdir())
+    assert len(kept) == 2
+    again = evaluate(tmp_path, *more)
+    assert again["rows"] == first["rows"]  # seconds included: nothing was computed
+    kept[0].write_bytes(b"half a file")
+    mended = evaluate(tmp_path, *more)
+    assert [row["hr10"] for row in mended["rows"]] == [row["hr10"] for row in first["rows"]]
+
+
+def test_the_leaky_protocol_is_called_leaky_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = evaluate(tmp_path, "--protocol", "paper", method="popularity")
+    assert found["leaky"] is True
+    assert all(row["leaky"] for row in found["rows"])
+    said = capsys.readouterr()
+    assert "LEAKY" in said.out
+    assert "LEAKY" in said.err
+
+
+def test_settings_are_chosen_on_validation_and_told(tmp_path: Path) -> None:
+    found = evaluate(tmp_path, *SMALL, method="fedrap,ease")
+    scoring = found["rows"][0]["settings"]["scoring"]
+    assert scoring["tau"] in (1.0, 2.0, 4.0)
+    assert found["rows"][0]["seconds_tuning"] > 0
+    assert found["rows"][1]["settings"]["ridge"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--method", "fedrep"], "did you mean fedrap?"),
+        (["--method", "fedrap", "--set", "fedrap.round=3"], "it has"),
+        (["--method", "fedrap", "--set", "rounds=3"], "METHOD.SETTING=VALUE"),
+        (["--method", "fedrap", "--set", "ease.ridge=3"], "not among the methods"),
+        (["--method", "fedrap", "--set", "fedrap.method.dim=0"], "method.dim"),
+        (["--method", "fedrap", "--against", "ease"], "not among the methods"),
+        (["--method", "fedrap", "--seeds", "0"], "at least one seed"),
+        (["--method", ","], "at least one name"),
+        (["--method", "popularity", "--split", "repeat"], "buys anything twice"),
+        (["--method", "popularity", "--split", "ncf"], "--split last"),
+    ],
+)
+def test_a_wrong_word_says_what_would_be_right(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["evaluate", "--data", DATA, *arguments]) != 0
+    assert words in capsys.readouterr().err
