@@ -22,7 +22,9 @@ _BANDED = Privacy(
 _PLAN = Plan(method=SolveMethod(dim=8, ridge=2.5), privacy=Privacy(clip=3.0, noise=1.04, cap=3))
 _MESSAGES: list[Message] = [
     messages.Enrol(token="a one-time token, é", public_key=_POINT),
-    messages.Enrolled(device=_ID, task=_ID[::-1]),
+    messages.Enrolled(
+        device=_ID, task=_ID[::-1], certificate=bytes(64) + b"signed", authority=_POINT
+    ),
     messages.OfferRequest(release=0),
     messages.OfferRequest(release=2**31),
     messages.Offer(
@@ -60,6 +62,17 @@ _MESSAGES: list[Message] = [
     messages.Catalogue(version=0, start=0, count=0, items=b"", retired=b""),
     messages.Forget(),
     messages.Forgotten(),
+    messages.Enrol(
+        token="signed.by.a-backend", public_key=_POINT, attestation_kind="play-integrity",
+        attestation=bytes(range(32)),
+    ),
+    messages.Certificate(
+        task=_ID, device=_ID[::-1], public_key=_POINT, level="none", issued_at=1.7e9,
+        expires_at=1.7e9 + 30 * 86400,
+    ),
+    messages.Renew(),
+    messages.Renew(nonce=2**63 - 1, attestation_kind="app-attest", attestation=b"blob"),
+    messages.Renewed(certificate=bytes(64) + b"signed"),
 ]  # fmt: skip
 
 

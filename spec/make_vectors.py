@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also as a plain script
 
-from spec import cases_arrays, cases_codec, cases_crypto, cases_solve
+from spec import cases_arrays, cases_codec, cases_crypto, cases_identity, cases_solve
 from spec.vector_format import File, differences, to_text
 
 FOLDER = Path(__file__).resolve().parent / "vectors"
@@ -32,8 +32,10 @@ PLAIN: dict[str, Callable[[], File]] = {
     "solve": cases_solve.solves,
 }
 RANDOM: dict[str, Callable[[File | None], File]] = {
+    "certificate": cases_identity.certificates,
     "seal": cases_crypto.seals,
     "signing": cases_crypto.signatures,
+    "token": cases_identity.tokens,
 }
 
 

@@ -45,7 +45,7 @@ class Aggregator:
         Raises:
             MalformedMessage, UnsupportedVersion, WrongShape, NotFinite: it cannot.
         """
-        open_share(update, self._keyring.seal, common.size, common.dim)
+        open_share(update, self._keyring.private(update.seal_id), common.size, common.dim)
 
     async def total(
         self,
@@ -74,7 +74,8 @@ class Aggregator:
         for body in bodies:
             try:
                 update = read_update(body, self._max_body_bytes)
-                accumulator.add(open_share(update, self._keyring.seal, size, dim))
+                private = self._keyring.private(update.seal_id)
+                accumulator.add(open_share(update, private, size, dim))
             except FedRapError:  # each was opened once before it was stored
                 log.exception("a stored update does not open; was a key lost?")
 

@@ -7,9 +7,11 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from aiohttp import web
 
+from fedrap_coordinator.admin_api import create_admin_app, serve_admin
 from fedrap_coordinator.handlers import COORDINATOR, REGISTRY, routes
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.middleware import answer_problems
@@ -33,10 +35,22 @@ def create_app(
         middlewares=[answer_problems], client_max_size=settings.serve.max_body_bytes
     )
     app[COORDINATOR] = Coordinator(store, keyring, settings, clock)
-    app[REGISTRY] = Registry(store, clock)
+    app[REGISTRY] = Registry(store, clock, settings.enrolment, keyring.authority)
     app.router.add_routes(routes())
     app.cleanup_ctx.append(_run_coordinator)
+    face = settings.admin
+    if face.port is not None:
+        admin = create_admin_app(settings, store, keyring, clock)
+        app.cleanup_ctx.append(partial(_run_admin, admin, face.host, face.port))
     return app
+
+
+async def _run_admin(
+    admin: web.Application, host: str, port: int, app: web.Application
+) -> AsyncIterator[None]:
+    runner = await serve_admin(admin, host, port)
+    yield
+    await runner.cleanup()
 
 
 async def _run_coordinator(app: web.Application) -> AsyncIterator[None]:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
 import secrets
 import sys
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +13,27 @@ import msgspec
 from aiohttp import web
 
 from fedrap_coordinator.app import create_app
+from fedrap_coordinator.command_io import (
+    CONFIG,
+    open_admin,
+    open_store,
+    print_json,
+    say,
+    settings_of,
+    show,
+)
 from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.identity_commands import add_identity_commands, add_ledger
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
 from fedrap_coordinator.privacy_commands import add_privacy
-from fedrap_coordinator.registry import Registry
 from fedrap_coordinator.releases import load_model, plan_after
-from fedrap_coordinator.settings import Settings, load
 from fedrap_coordinator.statement import privacy_document
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.template import TEMPLATE
 from fedrap_core.errors import FedRapError
 from fedrap_core.plan import Plan
 from fedrap_core.wire.codec import decode_value
-
-CONFIG = "fedrap.toml"
 
 
 def run(argv: list[str] | None = None) -> int:
@@ -41,7 +42,7 @@ def run(argv: list[str] | None = None) -> int:
     try:
         return int(arguments.run(arguments))
     except (FedRapError, OSError) as error:
-        _say(f"fedrap-coordinator: {error}")
+        say(f"fedrap-coordinator: {error}")
         return 2
 
 
@@ -63,9 +64,10 @@ def _parser() -> argparse.ArgumentParser:
     tokens = commands.add_parser("tokens", help="make one-time enrolment tokens, one a line")
     tokens.add_argument("count", type=int)
     tokens.set_defaults(run=_tokens)
+    add_identity_commands(commands)
     status = commands.add_parser("status", help="what is in the database, as JSON")
     status.set_defaults(run=_status)
-    add_privacy(commands, _stated, _print)
+    add_ledger(add_privacy(commands, _stated, show))
     return parser
 
 
@@ -73,28 +75,28 @@ def _init(arguments: argparse.Namespace) -> int:
 
     path = arguments.config or Path(CONFIG)
     if path.exists():
-        _say(f"{path} exists already; it is left as it is")
+        say(f"{path} exists already; it is left as it is")
         return 2
     path.write_text(TEMPLATE, encoding="utf-8")
-    _say(f"wrote {path}; next: fedrap-coordinator items add FILE, then serve")
+    say(f"wrote {path}; next: fedrap-coordinator items add FILE, then serve")
     return 0
 
 
 def _check_config(arguments: argparse.Namespace) -> int:
 
-    settings = _settings(arguments)
-    _print(json.dumps(msgspec.to_builtins(settings), indent=2))
+    settings = settings_of(arguments)
+    print_json(msgspec.to_builtins(settings))
     return 0
 
 
 def _serve(arguments: argparse.Namespace) -> int:
 
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     configure_logs()
     keyring = open_keyring(Path(settings.keys))
     app = create_app(settings, SqlStore(settings.database), keyring)
     where = settings.serve
-    _say(f"coordinator on http://{where.host}:{where.port}")
+    say(f"coordinator on http://{where.host}:{where.port}")
     web.run_app(app, host=where.host, port=where.port, print=None, access_log=None)
     return 0
 
@@ -112,56 +114,40 @@ def _items(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"{arguments.file}: item {too_long} has more than 200 characters")
 
     async def run() -> int:
-        async with _open_store(arguments) as store:
+        async with open_store(arguments) as store:
             change = store.add_items if arguments.action == "add" else store.retire_items
             return await change(names)
 
     count = asyncio.run(run())
-    _say(f"{count} items {'added' if arguments.action == 'add' else 'retired'}")
+    say(f"{count} items {'added' if arguments.action == 'add' else 'retired'}")
     return 0
 
 
 def _tokens(arguments: argparse.Namespace) -> int:
 
-    if not 1 <= arguments.count <= 1_000_000:
-        raise ConfigError("count must be from 1 to 1,000,000")
-    tokens = [secrets.token_urlsafe(24) for _ in range(arguments.count)]
+    async def run() -> list[str]:
+        async with open_admin(arguments) as admin:
+            return await admin.tokens(arguments.count)
 
-    async def run() -> None:
-        async with _open_store(arguments) as store:
-            await Registry(store, time.time).add_tokens(tokens)
-
-    asyncio.run(run())
-    _print("\n".join(tokens))
+    show("\n".join(asyncio.run(run())))
     return 0
 
 
 def _status(arguments: argparse.Namespace) -> int:
     async def run() -> dict[str, object]:
-        async with _open_store(arguments) as store:
-            counts, found = await store.counts(), await store.current_round()
-            round_ = None
-            if found is not None:
-                state = found[0]
-                round_ = {
-                    "step": state.step, "phase": state.phase.value,
-                    "assigned": state.assigned, "accepted": state.accepted,
-                }  # fmt: skip
-            return {
-                "devices": counts.devices, "unused_tokens": counts.tokens,
-                "items": counts.items, "releases": counts.releases, "round": round_,
-            }  # fmt: skip
+        async with open_admin(arguments) as admin:
+            return await admin.status()
 
-    _print(json.dumps(asyncio.run(run()), indent=2))
+    print_json(asyncio.run(run()))
     return 0
 
 
 def _stated(arguments: argparse.Namespace) -> dict[str, Any]:
     """The privacy statement as the database and the settings have it, served or not."""
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
 
     async def run() -> dict[str, Any]:
-        async with _open_store(arguments) as store:
+        async with open_store(arguments) as store:
             task, stored = await store.task_id(secrets.token_bytes(16)), await store.release(None)
             found = await store.current_round()
             if found is not None:  # a round keeps the rules that it was opened with
@@ -174,26 +160,3 @@ def _stated(arguments: argparse.Namespace) -> dict[str, Any]:
             return privacy_document(plan, settings.round, task, released)
 
     return asyncio.run(run())
-
-
-def _settings(arguments: argparse.Namespace) -> Settings:
-    path = arguments.config or (Path(CONFIG) if Path(CONFIG).exists() else None)
-    return load(path, os.environ)
-
-
-@asynccontextmanager
-async def _open_store(arguments: argparse.Namespace) -> AsyncIterator[SqlStore]:
-    store = SqlStore(_settings(arguments).database)
-    try:
-        await store.open()
-        yield store
-    finally:
-        await store.close()
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")

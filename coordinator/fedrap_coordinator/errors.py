@@ -38,6 +38,7 @@ _ANSWERS: dict[type[core.FedRapError], Problem] = {
     core.UnsupportedVersion: problems.UNSUPPORTED_VERSION,
     core.TooLarge: problems.TOO_LARGE,
     core.SignatureInvalid: problems.BAD_SIGNATURE,
+    core.TokenInvalid: problems.TOKEN_REFUSED,
     core.WrongShape: problems.WRONG_SHAPE,
     core.NotFinite: problems.NOT_FINITE,
 }

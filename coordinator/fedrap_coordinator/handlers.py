@@ -8,12 +8,13 @@ import binascii
 from aiohttp import web
 
 from fedrap_coordinator.errors import Refusal
-from fedrap_coordinator.registry import Registry
+from fedrap_coordinator.registry import Purpose, Registry
 from fedrap_coordinator.releases import Served
 from fedrap_coordinator.service import Coordinator
+from fedrap_coordinator.store.protocol import DeviceRecord
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, OfferRequest
+from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, OfferRequest, Renew
 from fedrap_core.wire.signing import (
     DEVICE_HEADER,
     MAX_NONCE,
@@ -25,6 +26,7 @@ COORDINATOR = web.AppKey("coordinator", Coordinator)
 REGISTRY = web.AppKey("registry", Registry)
 MEDIA_TYPE = "application/vnd.fedrap+msgpack"
 _SMALL = 4096  # bytes of every request but an update
+_ATTESTED = 32768  # and those that may carry an attestation
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -33,6 +35,7 @@ def routes() -> list[web.RouteDef]:
     return [
         web.get("/healthz", get_health, name="health"),
         web.post("/v1/enrol", post_enrol, name="enrol"),
+        web.post("/v1/renew", post_renew, name="renew"),
         web.post("/v1/offers", post_offer, name="offers"),
         web.post("/v1/rounds/{round}/updates", post_update, name="updates"),
         web.post("/v1/forget", post_forget, name="forget"),
@@ -55,29 +58,37 @@ async def get_privacy(request: web.Request) -> web.Response:
 
 async def post_enrol(request: web.Request) -> web.Response:
     """A token for a device id."""
-    message = decode(Enrol, await request.read(), _SMALL)
+    message = decode(Enrol, await request.read(), _ATTESTED)
     task = request.app[COORDINATOR].task
     return _answer(await request.app[REGISTRY].enrol(message, task))
 
 
+async def post_renew(request: web.Request) -> web.Response:
+    """A new certificate."""
+    known, body = await _signed(request, Purpose.RENEW)
+    message, task = decode(Renew, body, _ATTESTED), request.app[COORDINATOR].task
+    return _answer(await request.app[REGISTRY].renew(known, message, task))
+
+
 async def post_offer(request: web.Request) -> web.Response:
     """A place in the open round."""
-    device, body = await _signed(request)
-    return _answer(await request.app[COORDINATOR].offer(device, decode(OfferRequest, body, _SMALL)))
+    known, body = await _signed(request)
+    message = decode(OfferRequest, body, _SMALL)
+    return _answer(await request.app[COORDINATOR].offer(known.id, message))
 
 
 async def post_update(request: web.Request) -> web.Response:
     """A sealed update."""
-    device, body = await _signed(request)
+    known, body = await _signed(request)
     round_id = _hex(request.match_info["round"], 16)
-    return _answer(await request.app[COORDINATOR].accept(device, round_id, body))
+    return _answer(await request.app[COORDINATOR].accept(known.id, round_id, body))
 
 
 async def post_forget(request: web.Request) -> web.Response:
     """A device that is no more."""
-    device, body = await _signed(request)
+    known, body = await _signed(request, Purpose.FORGET)
     decode(Forget, body, _SMALL)
-    await request.app[REGISTRY].forget(device)
+    await request.app[REGISTRY].forget(known.id)
     return _answer(Forgotten())
 
 
@@ -103,7 +114,9 @@ async def get_catalogue(request: web.Request) -> web.Response:
     return _answer(await request.app[COORDINATOR].catalogue(start))
 
 
-async def _signed(request: web.Request) -> tuple[bytes, bytes]:
+async def _signed(
+    request: web.Request, purpose: Purpose = Purpose.ROUND
+) -> tuple[DeviceRecord, bytes]:
     """Who sent this, proven, and the body."""
     device = _hex(request.headers.get(DEVICE_HEADER, ""), 16)
     nonce = _whole(request.headers.get(NONCE_HEADER, ""))
@@ -112,10 +125,10 @@ async def _signed(request: web.Request) -> tuple[bytes, bytes]:
     except (binascii.Error, ValueError) as error:
         raise Refusal(problems.BAD_SIGNATURE, f"{SIGNATURE_HEADER} is not base64") from error
     body = await request.read()
-    await request.app[REGISTRY].authenticate(
-        request.method, request.raw_path, body, device, nonce, signature
+    known = await request.app[REGISTRY].authenticate(
+        request.method, request.raw_path, body, device, nonce, signature, purpose
     )
-    return device, body
+    return known, body
 
 
 def _release(request: web.Request, served: Served, caching: str) -> web.Response:

@@ -1,4 +1,4 @@
-"""The coordinator's secrets: the sealing key that opens updates, and the noise key of releases.
+"""The coordinator's secrets: sealing keys, the noise key of releases, the enrolment authority.
 
 They live in a folder of their own, never in the database: who steals the database holds only
 sealed bodies. Losing the noise key loses the task; leaking it voids epsilon.
@@ -7,13 +7,17 @@ sealed bodies. Losing the noise key loses the task; leaking it voids epsilon.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import time
+from collections.abc import Collection
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from fedrap_coordinator import sealing_keys
 from fedrap_coordinator.errors import ConfigError
-from fedrap_core.errors import MalformedMessage
+from fedrap_coordinator.key_files import KeyFiles, KeysInFolder, KeysInMemory, replace_file
+from fedrap_coordinator.sealing_keys import KeyState, SealKey
+from fedrap_core.errors import FedRapError, MalformedMessage
 from fedrap_core.privacy import NOISE_KEY_BYTES
 from fedrap_core.wire.keys import (
     new_private_key,
@@ -23,23 +27,127 @@ from fedrap_core.wire.keys import (
 )
 from fedrap_core.wire.seal import seal_id
 
+PrivateKey = ec.EllipticCurvePrivateKey
 
-@dataclass(frozen=True, eq=False, repr=False)
+
+class SealKeyGone(FedRapError):
+    """The private half of a sealing key was destroyed or lost."""
+
+
 class Keyring:
-    """The keys in force. Has no repr, so that none can reach a log."""
+    """The keys in force. Its repr shows nothing, so that none can reach a log."""
 
-    seal: ec.EllipticCurvePrivateKey
-    noise: bytes
+    def __init__(
+        self,
+        seal: PrivateKey | None,
+        noise: bytes,
+        authority: PrivateKey | None = None,
+        files: KeyFiles | None = None,
+        now: float | None = None,
+    ) -> None:
+        """With `seal`, a ring of that active key; without, the ring that `files` hold."""
+        made_at = time.time() if now is None else now
+        self.noise = noise
+        self.authority = authority or new_private_key()
+        self._files: KeyFiles = files or KeysInMemory()
+        self._private: dict[bytes, PrivateKey] = {}
+        with self._files.alone():
+            self._keys = self._files.load()
+            if not self._keys:
+                active = self._keep(seal or new_private_key(), made_at)
+                following = self._keep(new_private_key(), made_at)
+                self._keys = sealing_keys.first_keys(active, following)
+                self._files.save(self._keys)
+        self.private(self.seal_id)  # a ring without its active key is of no use
+
+    def __repr__(self) -> str:
+        return "Keyring(...)"
+
+    @property
+    def seal(self) -> PrivateKey:
+        """The active sealing key."""
+        return self.private(self.seal_id)
 
     @property
     def seal_id(self) -> bytes:
-        """The name of the sealing key."""
-        return seal_id(self.seal.public_key())
+        """Its name."""
+        return sealing_keys.active_key(self._keys).id
 
     @property
     def seal_point(self) -> bytes:
-        """The public sealing key that offers carry."""
-        return public_point(self.seal.public_key())
+        """Its public half, as offers carry it."""
+        return sealing_keys.active_key(self._keys).point
+
+    @property
+    def keys(self) -> list[SealKey]:
+        """All sealing keys that ever were, oldest first."""
+        return list(self._keys)
+
+    def private(self, key_id: bytes) -> PrivateKey:
+        """The private half of a sealing key.
+
+        Raises:
+            SealKeyGone: it was destroyed, or its file is lost or damaged.
+        """
+        known = self._private.get(key_id)
+        if known is None:
+            raw = self._files.read(key_id)
+            if raw is None:
+                raise SealKeyGone(f"sealing key {key_id.hex()} is gone")
+            try:
+                known = private_from_bytes(raw)
+            except MalformedMessage as error:
+                raise SealKeyGone(f"sealing key {key_id.hex()} is damaged: {error}") from error
+            if seal_id(known.public_key()) != key_id:
+                raise SealKeyGone(f"the file of sealing key {key_id.hex()} holds another key")
+            self._private[key_id] = known
+        return known
+
+    def point(self, key_id: bytes) -> bytes:
+        """The public half of a sealing key whose private half is still there."""
+        return public_point(self.private(key_id).public_key())
+
+    def for_a_round(self, now: float, rotate_seconds: float = 0.0) -> SealKey:
+        """The key that a round opened now names; turns the ring first when that is due."""
+        with self._files.alone():
+            self._keys = self._files.load()  # somebody may have turned it from outside
+            if sealing_keys.is_due(self._keys, now, rotate_seconds):
+                self._turn(now)
+        return sealing_keys.active_key(self._keys)
+
+    def rotate(self, now: float) -> SealKey:
+        """Turn the ring; the key that is active from now on."""
+        with self._files.alone():
+            self._keys = self._files.load()
+            self._turn(now)
+        return sealing_keys.active_key(self._keys)
+
+    def destroy_unused(self, named: Collection[bytes], now: float) -> int:
+        """Destroy the retired keys that no open round names; how many there were."""
+        with self._files.alone():
+            self._keys = self._files.load()
+            gone = sealing_keys.unused(self._keys, named)
+            if gone:
+                self._keys = sealing_keys.without(self._keys, gone, now)
+                self._files.save(self._keys)  # first: a crash after this line finishes at start
+                for key_id in gone:
+                    self._files.destroy(key_id)
+                    self._private.pop(key_id, None)
+        return len(gone)
+
+    def _turn(self, now: float) -> None:
+        fresh = self._keep(new_private_key(), now)
+        turned = sealing_keys.rotated(self._keys, fresh, now)
+        self.private(sealing_keys.active_key(turned).id)  # never turn to a key that is lost
+        self._files.save(turned)
+        self._keys = turned
+
+    def _keep(self, private: PrivateKey, now: float) -> SealKey:
+        public = private.public_key()
+        key = SealKey(seal_id(public), public_point(public), KeyState.NEXT, now, now)
+        self._files.write(key.id, private_to_bytes(private))
+        self._private[key.id] = private
+        return key
 
 
 def fresh_keyring() -> Keyring:
@@ -47,7 +155,7 @@ def fresh_keyring() -> Keyring:
     return Keyring(new_private_key(), os.urandom(NOISE_KEY_BYTES))
 
 
-def open_keyring(folder: Path) -> Keyring:
+def open_keyring(folder: Path, now: float | None = None) -> Keyring:
     """The keys of a folder, made on first use with rights for the owner alone.
 
     Raises:
@@ -57,20 +165,33 @@ def open_keyring(folder: Path) -> Keyring:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_half(folder)
         noise = _read_or_write(folder / "noise.key", os.urandom(NOISE_KEY_BYTES))
-        seal = _read_or_write(folder / "seal.key", private_to_bytes(new_private_key()))
-    except OSError as error:
-        raise ConfigError(f"keys folder {folder}: {error.strerror}") from error
-    try:
+        authority = _read_or_write(folder / "authority.key", private_to_bytes(new_private_key()))
         if len(noise) != NOISE_KEY_BYTES:
             raise MalformedMessage(f"noise.key must have {NOISE_KEY_BYTES} bytes")
-        return Keyring(private_from_bytes(seal), noise)
-    except MalformedMessage as error:
+        keyring = Keyring(
+            _before_rotation(folder), noise, private_from_bytes(authority), KeysInFolder(folder),
+            now,
+        )  # fmt: skip
+        (folder / "seal.key").unlink(missing_ok=True)
+        return keyring
+    except OSError as error:
+        raise ConfigError(f"keys folder {folder}: {error.strerror}") from error
+    except (MalformedMessage, SealKeyGone) as error:
         raise ConfigError(f"keys folder {folder}: {error}; restore it from its backup") from error
+
+
+def _before_rotation(folder: Path) -> PrivateKey | None:
+    """The one sealing key of a folder that was made before keys were rotated."""
+    path = folder / "seal.key"
+    if not path.exists():
+        return None
+    return private_from_bytes(_read_or_write(path, b""))
 
 
 def _refuse_half(folder: Path) -> None:
     """Keys are made together; when one is gone, a new one in its place would break promises."""
-    if (folder / "seal.key").exists() and not (folder / "noise.key").exists():
+    others = any((folder / name).exists() for name in ("seal.key", "seal.json"))
+    if others and not (folder / "noise.key").exists():
         # noise.key is made first, so this is no crash in the middle of making them.
         raise ConfigError(f"keys folder {folder}: noise.key is missing; restore it from its backup")
 
@@ -78,13 +199,7 @@ def _refuse_half(folder: Path) -> None:
 def _read_or_write(path: Path, fresh: bytes) -> bytes:
     """The key in a file; a crash while it is first written leaves no half-written key behind."""
     if not path.exists():
-        part = path.with_suffix(".part")
-        part.unlink(missing_ok=True)
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(fresh.hex().encode("ascii") + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.rename(path)
+        replace_file(path, fresh.hex().encode("ascii") + b"\n")
     try:
         return bytes.fromhex(path.read_text(encoding="ascii").strip())
     except ValueError:

@@ -1,4 +1,5 @@
-"""Who may take part: no device twice within b released steps, none more than K times.
+"""Who may take part: no device twice within b released steps, none more than K times, no new key
+before it has waited.
 
 The store decides with one SQL statement in the same transaction as the place in the round; these
 functions say the same thing in Python, and why not. A step that was abandoned and is tried again
@@ -29,3 +30,14 @@ def why_not(
     if last_step is not None and step - last_step < privacy.separation:
         return problems.TOO_SOON
     return None
+
+
+def why_too_new(
+    first_step: int, not_before: float, free_at: float, step: int, now: float
+) -> Problem | None:
+    """None when a new key has waited long enough for a first place in `step`.
+
+    Enrolling again, also after `forget`, gives a new key; its waiting keeps the separation.
+    """
+    waited = now >= not_before and (step >= first_step or now >= free_at)
+    return None if waited else problems.TOO_NEW

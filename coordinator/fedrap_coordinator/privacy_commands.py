@@ -17,8 +17,11 @@ Document = dict[str, Any]
 Stated = Callable[[argparse.Namespace], Document]
 
 
-def add_privacy(commands: Any, stated: Stated, write: Callable[[str], None]) -> None:
-    """The command and its three actions; `stated` gives the statement of a coordinator."""
+def add_privacy(commands: Any, stated: Stated, write: Callable[[str], None]) -> Any:
+    """The command and its three actions; `stated` gives the statement of a coordinator.
+
+    Returns the parser of actions, for those that others add.
+    """
     privacy = commands.add_parser("privacy", help="plan, show or export what is promised")
     actions = privacy.add_subparsers(required=True, metavar="ACTION")
 
@@ -41,6 +44,7 @@ def add_privacy(commands: Any, stated: Stated, write: Callable[[str], None]) -> 
     export = actions.add_parser("export", help="the promise in force, as JSON, to a file or here")
     export.add_argument("file", type=Path, nargs="?")
     export.set_defaults(run=lambda arguments: _export(arguments, stated, write))
+    return actions
 
 
 def _plan(arguments: argparse.Namespace, write: Callable[[str], None]) -> int:

@@ -1,4 +1,4 @@
-"""Who the devices are: enrolment with a one-time token, and signatures of their requests."""
+"""Who the devices are: enrolment with a token, certificates, and signatures of their requests."""
 
 from __future__ import annotations
 
@@ -6,43 +6,146 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from fedrap_coordinator.attestation import NONE, Attestation
 from fedrap_coordinator.errors import Refusal
-from fedrap_coordinator.store.protocol import Store
+from fedrap_coordinator.identity_settings import Enrolment as EnrolmentSettings
+from fedrap_coordinator.store.identity_protocol import AuditEntry, Enrolment, Terms, Ticket
+from fedrap_coordinator.store.protocol import DeviceRecord, Store
 from fedrap_core.wire import problems
-from fedrap_core.wire.keys import public_from_point
-from fedrap_core.wire.messages import Enrol, Enrolled
+from fedrap_core.wire.certificates import enrol_challenge, renew_challenge, sign_certificate
+from fedrap_core.wire.keys import new_private_key, public_from_point, public_point
+from fedrap_core.wire.messages import Certificate, Enrol, Enrolled, Renew, Renewed
 from fedrap_core.wire.signing import signed_bytes, verify
+from fedrap_core.wire.tokens import is_signed_token, read_token
+
+
+class Purpose(StrEnum):
+    """What a device signs for. Anybody may leave; only a certificate's renewal may be late."""
+
+    ROUND = "round"
+    RENEW = "renew"
+    FORGET = "forget"
 
 
 class Registry:
     """Enrols devices and checks what they sign. `clock` gives seconds of wall time."""
 
-    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        settings: EnrolmentSettings | None = None,
+        authority: ec.EllipticCurvePrivateKey | None = None,
+    ) -> None:
+        """
+        Raises:
+            ConfigError: the settings name a verifier that cannot be loaded.
+        """
         self._store = store
         self._clock = clock
+        self._settings = settings or EnrolmentSettings()
+        self._attestation = Attestation(self._settings)
+        self._authority = authority or new_private_key()
 
-    async def add_tokens(self, tokens: Sequence[str]) -> None:
+    async def add_tokens(self, tokens: Sequence[str], audit: AuditEntry | None = None) -> None:
         """One-time enrolment tokens; only their hashes are kept."""
-        await self._store.add_tokens([_digest(token) for token in tokens], self._clock())
+        await self._store.add_tokens([_digest(token) for token in tokens], self._clock(), audit)
 
     async def enrol(self, message: Enrol, task: bytes) -> Enrolled:
-        """A token becomes a device with a key and a random id.
+        """A token becomes a device with a key, a random id and a certificate.
 
         Raises:
-            Refusal: the token is unknown or was used.
+            Refusal, TokenInvalid: the token is unknown, used or not good, or the device is not what
+                it should be.
             MalformedMessage: the key is not a point of the curve.
         """
         public_from_point(message.public_key)
-        device, token = os.urandom(16), _digest(message.token)
-        if not await self._store.enrol(token, device, message.public_key, self._clock()):
+        now, ticket = self._clock(), None
+        if is_signed_token(message.token):  # before the attestation, which may cost more
+            ticket = await self._ticket(message.token, now)
+        challenge = enrol_challenge(message.public_key, message.token)
+        level = await asyncio.to_thread(
+            self._attestation.level, message.attestation_kind, message.attestation, challenge
+        )
+        device, terms = os.urandom(16), self._settings.terms(now, level)
+        if ticket is not None:
+            await self._enrol_signed(ticket, device, message.public_key, now, terms)
+        elif not await self._store.enrol(
+            _digest(message.token), device, message.public_key, now, terms
+        ):
             raise Refusal(problems.TOKEN_REFUSED)
-        return Enrolled(device=device, task=task)
+        return Enrolled(
+            device=device,
+            task=task,
+            certificate=await self._certificate(task, device, message.public_key, now, terms),
+            authority=public_point(self._authority.public_key()),
+        )
+
+    async def _ticket(self, token: str, now: float) -> Ticket:
+        known = {one.name: public_from_point(one.public_key) for one in await self._store.issuers()}
+        claims = await asyncio.to_thread(read_token, token, known, self._settings.audience, now)
+        account = None if claims.acc is None else _digest(f"account\n{claims.iss}\n{claims.acc}")
+        used = _digest(f"token\n{claims.iss}\n{claims.jti}")
+        return Ticket(used, claims.exp, account, self._settings.account_devices)
+
+    async def _enrol_signed(
+        self, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms
+    ) -> None:
+        became = await self._store.enrol_signed(ticket, device, public_key, now, terms)
+        if became is Enrolment.USED:
+            raise Refusal(problems.TOKEN_REFUSED, "the token was used before")
+        if became is Enrolment.TOO_MANY:
+            raise Refusal(problems.TOO_MANY_DEVICES)
+
+    async def renew(self, known: DeviceRecord, message: Renew, task: bytes) -> Renewed:
+        """A new certificate for a device that signed for it; judged again, charged as before.
+
+        Args:
+            known: the device as it was before this request used its nonce.
+
+        Raises:
+            Refusal: the device is not what it should be, or its proof was made for another time.
+        """
+        if message.attestation_kind != NONE and message.nonce <= known.last_nonce:
+            raise Refusal(problems.REPLAYED, "prove anew, for a larger nonce")
+        challenge = renew_challenge(known.public_key, message.nonce)
+        level = await asyncio.to_thread(
+            self._attestation.level, message.attestation_kind, message.attestation, challenge
+        )
+        now = self._clock()
+        terms = self._settings.terms(now, level)
+        await self._store.renew_device(known.id, terms.valid_until, level)
+        signed = await self._certificate(task, known.id, known.public_key, now, terms)
+        return Renewed(certificate=signed)
+
+    async def _certificate(
+        self, task: bytes, device: bytes, public_key: bytes, now: float, terms: Terms
+    ) -> bytes:
+        certificate = Certificate(
+            task=task,
+            device=device,
+            public_key=public_key,
+            level=terms.level,
+            issued_at=now,
+            expires_at=terms.valid_until,
+        )
+        return await asyncio.to_thread(sign_certificate, self._authority, certificate)
 
     async def authenticate(
-        self, method: str, path: str, body: bytes, device: bytes, nonce: int, signature: bytes
-    ) -> None:
-        """Returns when the request comes from that device and was never seen before.
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        device: bytes,
+        nonce: int,
+        signature: bytes,
+        purpose: Purpose = Purpose.ROUND,
+    ) -> DeviceRecord:
+        """The device, when the request comes from it and was never seen before.
 
         Raises:
             Refusal, SignatureInvalid: it does not, or it was.
@@ -56,6 +159,11 @@ class Registry:
         # After the signature, so that nobody else can use up a device's nonces.
         if not await self._store.use_nonce(device, nonce):
             raise Refusal(problems.REPLAYED)
+        if known.revoked_at is not None and purpose is not Purpose.FORGET:
+            raise Refusal(problems.REVOKED)
+        if known.valid_until <= self._clock() and purpose is Purpose.ROUND:
+            raise Refusal(problems.CERTIFICATE_EXPIRED, retry_after=0)
+        return known
 
     async def forget(self, device: bytes) -> None:
         """Drop a device's key and record; what it sent into open or past rounds stays counted."""

@@ -72,6 +72,7 @@ class Round:
     phase: Phase = Phase.COLLECTING
     assigned: int = 0
     accepted: int = 0
+    seal_id: bytes = b""  # the sealing key that its offers name, for all of its life
 
     def to(self, phase: Phase) -> Round:
         """The same round in another phase, where the table allows it."""

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from fedrap_coordinator.admission import check_envelope, read_update
 from fedrap_coordinator.aggregator import Aggregator
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.participation import why_not
+from fedrap_coordinator.participation import why_not, why_too_new
 from fedrap_coordinator.releases import (
     Model,
     Served,
@@ -30,6 +31,7 @@ from fedrap_coordinator.releases import (
     serve_release,
     serve_since,
 )
+from fedrap_coordinator.round_keys import RoundKeys
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.statement import privacy_document
@@ -61,6 +63,7 @@ class Coordinator:
         self._settings = settings
         self._clock = clock
         self._aggregator = Aggregator(keyring, settings.serve.max_body_bytes)
+        self._keys = RoundKeys(keyring, settings.sealing.rotate_hours, clock)
         self._turn = asyncio.Lock()
         self._plan = settings.plan()
         self._task = b""
@@ -120,6 +123,8 @@ class Coordinator:
         async with self._turn:
             await self._advance()
             round_, model = self._round, self._model
+            if round_ is None and self._is_over():
+                raise Refusal(problems.TASK_OVER)
             if round_ is None or model is None or round_.phase is not Phase.COLLECTING:
                 raise self._later(problems.NO_ROUND)
             if request.release != round_.release:
@@ -212,8 +217,19 @@ class Coordinator:
             return
         self._round, raw = found
         self._plan = decode_value(Plan, raw)  # a round keeps the rules that it was opened with
+        if not self._round.seal_id:  # opened before keys were rotated
+            self._round = replace(self._round, seal_id=self.keyring.seal_id)
         if self._round.phase is Phase.SHUTDOWN:
             await self._move(Phase.COLLECTING)
+        if not self._keys.has(self._round.seal_id):  # its updates cannot be opened any more
+            await self._move(Phase.ABANDONED)
+            self._round = None
+        else:  # a kill -9 may have come before the last keys were destroyed
+            await self._keys.tidy({self._round.seal_id})
+
+    def _is_over(self) -> bool:
+        """The budget of rounds is spent; no settings but `total` open another one."""
+        return self._model is not None and self._model.stored.step >= self._settings.round.total
 
     async def _advance(self) -> None:
         """Everything that is due now. Only called with the lock held."""
@@ -238,13 +254,16 @@ class Coordinator:
             self._model = model
 
     async def _open_round(self) -> None:
-        if self._model is None or self._model.stored.step >= self._settings.round.total:
+        if self._model is None or self._is_over():
+            await self._keys.tidy(set())
             return
         self._plan = plan_after(self._model, self._settings)
-        stored = self._model.stored
-        round_ = Round(os.urandom(16), stored.step + 1, stored.version, self._clock())
+        stored, now = self._model.stored, self._clock()
+        seal = await self._keys.for_a_round()
+        round_ = Round(os.urandom(16), stored.step + 1, stored.version, now, seal_id=seal)
         await self.store.open_round(round_, encode_value(self._plan))
         self._round = round_
+        await self._keys.tidy({seal})
         log.info("round opened", extra={"step": round_.step, "release": round_.release})
 
     async def _move(self, phase: Phase) -> None:
@@ -260,8 +279,8 @@ class Coordinator:
     async def _give_place(self, round_: Round, device: bytes) -> None:
         if not round_.has_room(self._settings.round):
             raise self._later(problems.NO_ROUND)
-        rule = self._plan.privacy
-        if await self.store.assign(round_.id, device, round_.step, rule.separation, rule.cap):
+        rule, now = self._plan.privacy, self._clock()
+        if await self.store.assign(round_.id, device, round_.step, rule.separation, rule.cap, now):
             self._round = round_.with_assigned()
             return
         known = await self.store.device(device)
@@ -270,7 +289,8 @@ class Coordinator:
         problem = why_not(known.last_step, known.participations, round_.step, rule)
         if problem is problems.BUDGET_SPENT:
             raise Refusal(problem)  # time does not cure it
-        raise self._later(problem or problems.TOO_SOON)
+        new = why_too_new(known.first_step, known.not_before, known.free_at, round_.step, now)
+        raise self._later(problem or new or problems.TOO_SOON)
 
     def _offer(self, round_: Round, model: Model) -> Offer:
         age = self._clock() - round_.opened_at
@@ -281,8 +301,8 @@ class Coordinator:
             plan=encode_value(self._plan),
             release=round_.release,
             model=model.message.model,
-            seal_key=self.keyring.seal_point,
-            seal_id=self.keyring.seal_id,
+            seal_key=self.keyring.point(round_.seal_id),
+            seal_id=round_.seal_id,
             closes_in=max(0.0, self._settings.round.max_seconds - age),
         )
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.identity_settings import AdminFace, Enrolment, Sealing
 from fedrap_coordinator.rounds import RoundLimits
 from fedrap_core.learn import Learning
 from fedrap_core.paper.averaging import Averaging
@@ -53,6 +54,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     learning: Learning = Learning()  # of `solve`
     averaging: Averaging = Averaging()  # of `paper`
     scoring: Scoring = Scoring()  # of `solve`
+    enrolment: Enrolment = Enrolment()
+    sealing: Sealing = Sealing()
+    admin: AdminFace = AdminFace()
 
     def plan(self) -> Plan:
         """The plan that every offer of this task carries."""

@@ -34,6 +34,24 @@ delta = 1e-5
 # rate = 0.2
 # noise = 5.0            # of the sum of the bits: a twentieth of max_updates is a good start
 
+[enrolment]
+certificate_days = 30.0  # devices renew theirs by themselves
+wait_steps = 2           # a new key waits so many releases: at least b, so that enrolling again
+                         # does not shorten the rest; the first release is not waited for
+wait_seconds = 0.0       # and so many seconds
+wait_most_days = 30.0    # steps are not waited for longer, so that no task stands still for ever
+audience = "fedrap"      # of signed enrolment tokens; another word for each task
+account_devices = 5      # devices that one account may ever enrol, by signed tokens
+attestation = ""         # package.module:verify, see docs/operations.md
+allow_unattested = true
+
+[sealing]
+rotate_hours = 24.0      # a sealing key is named by new rounds for so long; 0 never rotates
+
+[admin]
+host = "127.0.0.1"
+port = 8471              # without this line there is no admin API
+
 [method]
 name = "solve"
 dim = 32                 # k: numbers per item in C

@@ -5,6 +5,7 @@
     ├─ UnsupportedVersion   the peer speaks another major version or an unknown message
     ├─ TooLarge             more bytes than this message may have
     ├─ SignatureInvalid     the request was not signed by that device
+    ├─ TokenInvalid         a signed enrolment token that enrols nobody
     ├─ WrongShape           well-formed numbers that do not fit the round's model
     ├─ NotFinite            a number is NaN, infinite or absurdly large
     ├─ BrokenModel          a release whose matrix nobody should compute with
@@ -33,6 +34,10 @@ class TooLarge(FedRapError):
 
 class SignatureInvalid(FedRapError):
     """The signature does not belong to this device, method, path, body and nonce."""
+
+
+class TokenInvalid(FedRapError):
+    """A signed enrolment token that enrols nobody; the message says why."""
 
 
 class WrongShape(FedRapError):

@@ -28,6 +28,7 @@ from fedrap.ledger import Floor
 from fedrap.results import Erased, Exported, Reason, Recommendation, RoundReport, Status
 from fedrap.retention import Retention
 from fedrap.store import Interaction
+from fedrap.transport import Proof
 from fedrap_core.errors import FedRapError
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "InsideEventLoop",
     "Interaction",
     "Pace",
+    "Proof",
     "Reason",
     "Recommendation",
     "Retention",

@@ -18,6 +18,7 @@ import msgspec
 from fedrap import ledger, lifecycle
 from fedrap.background import Pace
 from fedrap.conditions import Conditions
+from fedrap.enrolment import Attest
 from fedrap.export import write_export
 from fedrap.joining import Access, Joiner, Token
 from fedrap.keys import DefaultKey, KeyProvider
@@ -54,13 +55,14 @@ class FedRap:
         on_error: OnError | None = None,
         transport: Transport | None = None,
         trainer: str | None = None,
+        attest: Attest | None = None,
         clock: Callable[[], float] = time.time,
     ) -> FedRap:
         """The recommender of this device, from the folder `path`/`app`, made on first use.
 
         Args:
             server: address of the coordinator; without it everything works but rounds.
-            token: a one-time enrolment token from the app's backend, or a callable that gets one.
+            token: an enrolment token from the app's backend, or a callable that gets one.
             key: gives the 32-byte key of the store; by default the system's keyring keeps it
                 where the `keyring` library works, else a file that only its owner reads.
             floor: the least this device insists on, whatever a coordinator offers.
@@ -69,6 +71,7 @@ class FedRap:
             on_error: hears, in their thread, of errors that rounds in the background swallow.
             transport: another way to the coordinator than HTTP, for tests and simulations.
             trainer: `numpy`, `onnx` or `torch`; by default what fits (also FEDRAP_TRAINER).
+            attest: gives the platform's `Proof` for 32 bytes, where a coordinator asks for one.
 
         Raises:
             StoreBusy, StoreLocked, StoreDamaged: the store cannot be used; nothing was changed.
@@ -81,7 +84,7 @@ class FedRap:
         except BaseException:
             store.close()
             raise
-        access = Access(server, token, transport, offline, floor or Floor(), trainer)
+        access = Access(server, token, transport, offline, floor or Floor(), trainer, attest)
         return cls(state, access, on_error)
 
     def __enter__(self) -> FedRap:

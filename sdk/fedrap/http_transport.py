@@ -12,6 +12,7 @@ import aiohttp
 
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.identity import Signer
+from fedrap.transport import NO_PROOF, Proof
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import MAX_BYTES, decode_one_of, encode
@@ -27,6 +28,8 @@ from fedrap_core.wire.messages import (
     Offer,
     OfferRequest,
     Release,
+    Renew,
+    Renewed,
 )
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES
 
@@ -54,9 +57,18 @@ class HttpTransport:
     ) -> None:
         await self.close()
 
-    async def enrol(self, token: str, public_key: bytes) -> Enrolled:
-        body = encode(Enrol(token=token, public_key=public_key))
-        return await self._message(Enrolled, "POST", "/v1/enrol", body)
+    async def enrol(self, token: str, public_key: bytes, proof: Proof = NO_PROOF) -> Enrolled:
+        message = Enrol(
+            token=token,
+            public_key=public_key,
+            attestation_kind=proof.kind,
+            attestation=proof.blob,
+        )
+        return await self._message(Enrolled, "POST", "/v1/enrol", encode(message))
+
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
+        message = Renew(nonce=nonce, attestation_kind=proof.kind, attestation=proof.blob)
+        return await self._message(Renewed, "POST", "/v1/renew", encode(message), signer)
 
     async def release(self, have: int | None) -> Release | Delta | None:
         path, headers = "/v1/releases/latest", {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable
 
 import msgspec
@@ -23,6 +24,9 @@ class Credentials(msgspec.Struct, frozen=True):
     device: bytes
     task: bytes
     private_key: bytes
+    certificate: bytes = b""  # as the authority signed it
+    authority: bytes = b""  # whose certificates this device takes
+    renew_at: float = math.inf  # by this device's clock
 
     def __repr__(self) -> str:
         return "Credentials(...)"

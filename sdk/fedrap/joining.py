@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from fedrap import policy
+from fedrap.enrolment import Attest
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.identity import Signer
 from fedrap.ledger import Floor
@@ -36,6 +37,7 @@ class Access:
     offline: bool = False
     floor: Floor = field(default_factory=Floor)
     trainer: str | None = None
+    attest: Attest | None = None
 
 
 def ignore(error: Exception) -> None:
@@ -117,8 +119,8 @@ class Joiner:
         except Exception as error:  # the app's own callable: its backend may be out of reach
             hear(error)
             return RoundReport(False, policy.NO_TOKEN)
-        floor = self._access.floor
-        runner = RoundRunner(self._state, transport, self._chosen_trainer(), floor, token)
+        access, trainer = self._access, self._chosen_trainer()
+        runner = RoundRunner(self._state, transport, trainer, access.floor, token, access.attest)
         try:
             return await runner.run()
         except UpdateRefused as refused:

@@ -1,8 +1,8 @@
 """One round from this device's side, resumable at each step.
 
-enrol once -> send what is left over -> sync -> ask for a place -> check the own ledger ->
-prepare -> one transaction -> send. A crash before the transaction means that nothing happened; a
-crash after it means that the same bytes are sent again.
+enrol once, renew in time -> send what is left over -> sync -> ask for a place -> check the own
+ledger -> prepare -> one transaction -> send. A crash before the transaction means that nothing
+happened; a crash after it means that the same bytes are sent again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 
 from fedrap import ledger, policy
+from fedrap.enrolment import Attest, Membership
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.identity import Credentials, Signer
 from fedrap.ledger import Floor
@@ -25,7 +26,6 @@ from fedrap_core.paper.sampling import private_stream
 from fedrap_core.plan import PaperMethod, PaperScoring, Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_value
-from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
 from fedrap_core.wire.messages import Delta, Offer, Release
 
 
@@ -39,22 +39,31 @@ class RoundRunner:
         trainer: Trainer,
         floor: Floor,
         token: str | None,
+        attest: Attest | None = None,
     ) -> None:
         self._state = state
         self._transport = transport
         self._trainer = trainer
         self._floor = floor
-        self._token = token
+        self._membership = Membership(state, transport, token, attest)
 
     async def run(self) -> RoundReport:
-        """Join a round if there is one for this device.
+        """Join a round if there is one for this device; renews its certificate where need be.
 
         Raises:
             CoordinatorUnreachable, UpdateRefused: for the caller to turn into a report.
         """
-        credentials = await self._enrolled()
+        credentials = await self._membership.credentials()
         if credentials is None:
             return RoundReport(False, policy.NO_TOKEN)
+        try:
+            return await self._join(credentials)
+        except UpdateRefused as refused:
+            if refused.problem is not problems.CERTIFICATE_EXPIRED:
+                raise
+        return await self._join(await self._membership.renew(credentials))
+
+    async def _join(self, credentials: Credentials) -> RoundReport:
         signer = Signer(credentials, self._state.next_nonce)
         for round_id, body in self._state.outbox():
             await self._send(signer, round_id, body)
@@ -84,17 +93,6 @@ class RoundRunner:
         self._state.commit_round(offer.round, prepared)
         await self._send(signer, offer.round, prepared.body)
         return RoundReport(True, step=offer.step, sent_bytes=len(prepared.body), loss=prepared.loss)
-
-    async def _enrolled(self) -> Credentials | None:
-        known = self._state.credentials()
-        if known is not None or self._token is None:
-            return known
-        private = new_private_key()
-        point = public_point(private.public_key())
-        answer = await self._transport.enrol(self._token, point)
-        fresh = Credentials(answer.device, answer.task, private_to_bytes(private))
-        self._state.keep_credentials(fresh)
-        return fresh
 
     async def _ask(self, signer: Signer) -> Offer:
         """A place; when a release came out in between, fetch it and ask once more."""

@@ -12,8 +12,8 @@ real coordinator passes. What it does not do is learn: C changes when a test say
 
 from __future__ import annotations
 
-import base64
 import os
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -22,8 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap.errors import CoordinatorUnreachable
+from fedrap.fake_identity import FakeIdentity
 from fedrap.fake_rounds import FakeRounds, SentUpdate, refusal
 from fedrap.identity import Signer
+from fedrap.transport import NO_PROOF, Proof
 from fedrap_core.errors import FedRapError
 from fedrap_core.items import join_ids
 from fedrap_core.model import CommonItems
@@ -31,7 +33,6 @@ from fedrap_core.plan import Plan, Scoring, SolveMethod
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import encode
-from fedrap_core.wire.keys import public_from_point
 from fedrap_core.wire.messages import (
     Accepted,
     Catalogue,
@@ -42,15 +43,10 @@ from fedrap_core.wire.messages import (
     Offer,
     OfferRequest,
     Release,
+    Renew,
+    Renewed,
 )
 from fedrap_core.wire.releases import pack_delta, pack_release
-from fedrap_core.wire.signing import (
-    DEVICE_HEADER,
-    NONCE_HEADER,
-    SIGNATURE_HEADER,
-    signed_bytes,
-    verify,
-)
 
 __all__ = ["Call", "FakeCoordinator", "SentUpdate", "planted_items"]
 
@@ -62,7 +58,7 @@ MOST_DIRECTIONS = 64  # groups beyond this share the directions of C at random
 class Call:
     """One thing a device asked for."""
 
-    verb: str  # a method of Transport: enrol, release, catalogue, offer, send_update, forget
+    verb: str  # a method of Transport: enrol, renew, release, catalogue, offer, send_update, forget
     size_bytes: int  # of the message that the device sent; 0 where it only asks
 
 
@@ -102,10 +98,8 @@ class FakeCoordinator:
         self.calls: list[Call] = []
         self.updates: list[SentUpdate] = []
         self.unreachable = False
-        self._tokens = None if tokens is None else set(tokens)
         self._task = os.urandom(16)
-        self._keys: dict[bytes, bytes] = {}
-        self._nonces: dict[bytes, int] = {}
+        self._identity = FakeIdentity(self._task, tokens, time.time)
         self._faults: list[_Fault] = []
         self._versions: list[CommonItems] = []
         self._latest = self._released(matrix)
@@ -153,21 +147,29 @@ class FakeCoordinator:
     @property
     def devices(self) -> int:
         """How many are enrolled."""
-        return len(self._keys)
+        return len(self._identity.keys)
 
-    async def enrol(self, token: str, public_key: bytes) -> Enrolled:
+    @property
+    def proofs(self) -> list[tuple[Proof, bytes]]:
+        """The attestations that devices sent, each with the challenge it must be made for."""
+        return self._identity.proofs
+
+    def expire_certificates(self) -> None:
+        """All certificates end now; devices renew them by themselves."""
+        self._identity.valid_until = dict.fromkeys(self._identity.valid_until, 0.0)
+
+    def revoke(self, device: bytes) -> None:
+        """Shut a device out for good."""
+        self._identity.revoked.add(device)
+
+    async def enrol(self, token: str, public_key: bytes, proof: Proof = NO_PROOF) -> Enrolled:
         self._called("enrol", len(encode(Enrol(token=token, public_key=public_key))))
-        try:
-            public_from_point(public_key)
-        except FedRapError as error:
-            raise refusal(problems.MALFORMED) from error
-        if self._tokens is not None:
-            if token not in self._tokens:
-                raise refusal(problems.TOKEN_REFUSED)
-            self._tokens.remove(token)
-        device = os.urandom(16)
-        self._keys[device] = public_key
-        return Enrolled(device=device, task=self._task)
+        return self._identity.enrol(token, public_key, proof)
+
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
+        body = encode(Renew(nonce=nonce, attestation_kind=proof.kind, attestation=proof.blob))
+        self._called("renew", len(body))
+        return self._identity.renew(signer, body, proof, nonce)
 
     async def release(self, have: int | None) -> Release | Delta | None:
         self._called("release", 0)
@@ -208,8 +210,7 @@ class FakeCoordinator:
     async def forget(self, signer: Signer) -> None:
         body = encode(Forget())
         self._called("forget", len(body))
-        device = self._signed(signer, "forget", body)
-        del self._keys[device]
+        self._identity.forget(self._signed(signer, "forget", body))
 
     async def close(self) -> None:
         """Nothing was opened; a device may come again."""
@@ -224,22 +225,7 @@ class FakeCoordinator:
                 raise fault.error
 
     def _signed(self, signer: Signer, verb: str, body: bytes) -> bytes:
-        """Who signed this; a nonce that was used is tried once more, as over HTTP."""
-        for _ in range(2):
-            headers = signer.headers("POST", f"/{verb}", body)
-            device, nonce = bytes.fromhex(headers[DEVICE_HEADER]), int(headers[NONCE_HEADER])
-            if device not in self._keys:
-                raise refusal(problems.NOT_ENROLLED)
-            signature = base64.b64decode(headers[SIGNATURE_HEADER])
-            message = signed_bytes("POST", f"/{verb}", body, device, nonce)
-            try:
-                verify(public_from_point(self._keys[device]), message, signature)
-            except FedRapError as error:
-                raise refusal(problems.BAD_SIGNATURE) from error
-            if nonce > self._nonces.get(device, -1):
-                self._nonces[device] = nonce
-                return device
-        raise refusal(problems.REPLAYED)
+        return self._identity.signed(signer, verb, body)
 
     def _released(self, matrix: npt.ArrayLike) -> Release:
         version = len(self._versions) + 1

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from fedrap.identity import Signer
-from fedrap_core.wire.messages import Accepted, Catalogue, Delta, Enrolled, Offer, Release
+from fedrap_core.wire.messages import (
+    Accepted,
+    Catalogue,
+    Delta,
+    Enrolled,
+    Offer,
+    Release,
+    Renewed,
+)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """An attestation of the platform: a word for its kind, and bytes made for a challenge."""
+
+    kind: str
+    blob: bytes
+
+
+NO_PROOF = Proof("none", b"")
 
 
 class Transport(Protocol):
     """Every call raises CoordinatorUnreachable or UpdateRefused, and nothing else for the peer."""
 
-    async def enrol(self, token: str, public_key: bytes) -> Enrolled:
+    async def enrol(self, token: str, public_key: bytes, proof: Proof = NO_PROOF) -> Enrolled:
         """Become a device of the task."""
+        ...
+
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
+        """A new certificate for the same key; a proof is made for a nonce never used before."""
         ...
 
     async def release(self, have: int | None) -> Release | Delta | None:

@@ -1,18 +1,13 @@
-"""What every store promises: one suite over memory and SQLite."""
+"""What every store promises: one suite over memory, SQLite and PostgreSQL (conftest.py)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from fedrap_coordinator.rounds import Phase, Round
-from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Added, Counts, DeviceRecord, Store, StoredRelease
-from fedrap_coordinator.store.sql import SqlStore
 
 TASK = b"t" * 16
 OVER = [Phase.RELEASED, Phase.ABANDONED]
@@ -51,16 +46,6 @@ async def finish(store: Store, round_: bytes, phase: Phase, step: int) -> None:
         await store.add_release(a_release(step + 1, step), round_)
     else:
         await store.set_phase(round_, phase)
-
-
-@pytest_asyncio.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = MemoryStore()
-    if request.param == "sqlite":
-        made = SqlStore(f"sqlite:///{tmp_path / 'store.sqlite'}")
-    await made.open()
-    yield made
-    await made.close()
 
 
 async def test_the_first_task_id_is_kept(store: Store) -> None:

@@ -1,20 +1,32 @@
-"""Operations are data: whatever the order, memory and SQLite answer each of them the same."""
+"""Operations are data: whatever the order, memory and SQL answer each of them the same."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import tempfile
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
+from hypothesis import Phase as Stage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.store.identity_protocol import (
+    AdminRecord,
+    AuditEntry,
+    Issuer,
+    Terms,
+    Ticket,
+)
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store, StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
+from tests.postgres import postgres_url
 
+NO_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate)  # a database each costs too much
 Op: TypeAlias = tuple[str, tuple[Any, ...]]
 
 small = st.integers(0, 4)
@@ -31,13 +43,40 @@ def op(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Op]:
 releases = st.builds(
     StoredRelease, small, small, small, st.binary(max_size=3), st.none() | st.binary(max_size=3)
 )
+names = st.sampled_from(["ann", "bob"])
+entries = st.builds(AuditEntry, small.map(float), names, st.just("look"), st.text(max_size=3))
+issuers = st.builds(Issuer, names, st.just(b"key"), small.map(float))
+admins = st.builds(AdminRecord, names, st.sampled_from(["viewer", "operator"]), st.just(1.0))
+terms = st.builds(
+    Terms,
+    wait_steps=st.integers(0, 2),
+    wait_seconds=st.integers(0, 2).map(float),
+    wait_most_seconds=st.sampled_from([1.0, math.inf]),
+    valid_until=st.sampled_from([2.0, math.inf]),
+)
+tickets = st.builds(
+    Ticket,
+    st.sampled_from([b"t1", b"t2", b"t3"]),
+    st.integers(0, 6).map(float),
+    st.sampled_from([None, b"a1", b"a2"]),
+    st.integers(1, 2),
+)
 ops = st.one_of(
     op("task_id", st.binary(min_size=16, max_size=16)),
     op("add_tokens", st.lists(digests, max_size=2), st.just(1.0)),
     op("enrol", digests, devices, st.just(b"key"), st.just(2.0)),
+    op("enrol_signed", tickets, devices, st.just(b"key"), small.map(float), terms),
     op("use_nonce", devices, small),
+    op("renew_device", devices, small.map(float), st.sampled_from(["none", "strong"])),
+    op("revoke_device", devices, small.map(float), st.none() | entries),
+    op("forget_device", devices),
+    op("add_issuer", issuers, st.none() | entries),
+    op("remove_issuer", names, st.none() | entries),
+    op("add_admin", admins, digests, st.none() | entries),
+    op("remove_admin", names, st.none() | entries),
+    op("write_audit", entries),
     op("set_phase", rounds, st.sampled_from(Phase)),
-    op("assign", rounds, devices, small, st.integers(1, 3), st.integers(1, 3)),
+    op("assign", rounds, devices, small, st.integers(1, 3), st.integers(1, 3), small.map(float)),
     op("add_update", rounds, devices, digests, st.binary(max_size=3), st.just(3.0)),
     op("update_digest", rounds, devices),
     op("add_release", releases, st.none() | rounds),
@@ -62,6 +101,12 @@ async def _look(store: Store) -> list[Any]:
         await store.current_round(),
         await store.catalogue(0),
         await store.release(None),
+        await store.devices(b"", 9),
+        await store.issuers(),
+        await store.admins(),
+        await store.admin_of(b"d1"),
+        await store.audit_rows(0, 99),
+        await store.rounds(3),
     ]
     for number in range(5):
         device = number.to_bytes(16, "big")
@@ -72,11 +117,12 @@ async def _look(store: Store) -> list[Any]:
         place = b"r" * 15 + bytes([one])
         seen.append(await store.round_phase(place))
         seen.append([list(chunk) async for chunk in store.sealed_updates(place)])
+        seen.append([list(chunk) async for chunk in store.charges(place)])
     return seen
 
 
-async def _compare(folder: Path, script: list[Op]) -> None:
-    memory, sql = MemoryStore(), SqlStore(f"sqlite:///{folder / 'store.sqlite'}")
+async def _compare(url: str, script: list[Op]) -> None:
+    memory, sql = MemoryStore(), SqlStore(url)
     enrolled: set[bytes] = set()
     await sql.open()
     try:
@@ -87,7 +133,7 @@ async def _compare(folder: Path, script: list[Op]) -> None:
                 if number:
                     await store.set_phase(opened.id, Phase.ABANDONED)
         for name, arguments in script:
-            if name == "enrol":
+            if name in ("enrol", "enrol_signed"):
                 if arguments[1] in enrolled:  # device ids are random: none comes twice
                     continue
                 enrolled.add(arguments[1])
@@ -100,23 +146,29 @@ async def _compare(folder: Path, script: list[Op]) -> None:
         await sql.close()
 
 
-@settings(max_examples=15)
-@given(st.lists(ops, max_size=25))
-def test_memory_and_sqlite_answer_every_operation_alike(script: list[Op]) -> None:
+def _compare_on(database: str, script: list[Op]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_compare(Path(folder), script))
+        sqlite = f"sqlite:///{Path(folder) / 'store.sqlite'}"
+        asyncio.run(_compare(sqlite if database == "sqlite" else postgres_url(), script))
 
 
-@settings(max_examples=15)
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@settings(max_examples=12, phases=NO_SHRINK)
+@given(st.lists(ops, max_size=25))
+def test_memory_and_sql_answer_every_operation_alike(database: str, script: list[Op]) -> None:
+    _compare_on(database, script)
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@settings(max_examples=8, phases=NO_SHRINK)
 @given(
     st.lists(
         op("assign", rounds, devices, small, st.integers(1, 3), st.integers(1, 3)), max_size=25
     )
 )
-def test_memory_and_sqlite_admit_the_same_devices(script: list[Op]) -> None:
+def test_memory_and_sql_admit_the_same_devices(database: str, script: list[Op]) -> None:
     tokens = [b"token %d" % number for number in range(5)]
     start: list[Op] = [("add_tokens", (tokens, 1.0))]
     for number, token in enumerate(tokens):
         start.append(("enrol", (token, number.to_bytes(16, "big"), b"key", 2.0)))
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_compare(Path(folder), [*start, *script]))
+    _compare_on(database, [*start, *script])

@@ -11,9 +11,8 @@ from fedrap_coordinator.store.sql import SqlStore
 from tests.contracts.test_stores import TASK, a_release, bodies_of, device_id, enrolled, opened
 
 
-async def test_everything_survives_closing_and_opening_again(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'kept.sqlite'}"
-    before, after = SqlStore(url), SqlStore(url)
+async def test_everything_survives_closing_and_opening_again(database: str) -> None:
+    before, after = SqlStore(database), SqlStore(database)
     await before.open()
     await before.task_id(TASK)
     await enrolled(before, 1, 2)
@@ -40,7 +39,14 @@ async def test_everything_survives_closing_and_opening_again(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "url", ["nonsense", "postgresql://host/db", "sqlite:////no/such/folder/x", "DAMAGED"]
+    "url",
+    [
+        "nonsense",
+        "mysql://host/db",
+        "postgresql://127.0.0.1:1/none?connect_timeout=2",
+        "sqlite:////no/such/folder/x",
+        "DAMAGED",
+    ],
 )
 async def test_a_database_that_cannot_be_used_says_so(tmp_path: Path, url: str) -> None:
     damaged = tmp_path / "damaged.sqlite"

@@ -16,8 +16,14 @@ import pytest
 from fedrap import CoordinatorUnreachable, FedRap, UpdateRefused
 from fedrap.identity import Credentials, Signer
 from fedrap_core.items import ItemIds
+from fedrap_core.wire.certificates import read_certificate
 from fedrap_core.wire.codec import encode
-from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
+from fedrap_core.wire.keys import (
+    new_private_key,
+    private_to_bytes,
+    public_from_point,
+    public_point,
+)
 from fedrap_core.wire.messages import Delta, Release
 from fedrap_core.wire.releases import apply_delta, unpack_release
 from fedrap_core.wire.seal import seal_update
@@ -239,3 +245,34 @@ async def test_a_device_of_the_sdk_joins_a_round_and_recommends(
         await device.sync_async()
         assert len(device.recommend(3)) == 3
         assert (await device.run_round_async()).blocked_by == "too-soon"
+
+
+@pytest.mark.spec("3.5", "3.8")
+async def test_a_certificate_that_ended_is_renewed_by_the_same_authority(world: World) -> None:
+    member = await world.enrolled()
+    authority = public_from_point(member.enrolled.authority)
+    first = read_certificate(authority, member.enrolled.certificate)
+    assert (first.device, first.task) == (member.id, member.enrolled.task)
+    await world.place(member)
+    world.expire()
+    assert await problem_of(world.place(member)) == "certificate-expired"
+    answer = await world.transport.renew(member.signer)
+    second = read_certificate(authority, answer.certificate)
+    assert (second.device, second.public_key) == (first.device, first.public_key)
+    assert second.expires_at > first.issued_at
+    await world.place(member)
+
+
+@pytest.mark.spec("3.9")
+async def test_a_revoked_device_may_only_leave(world: World) -> None:
+    member = await world.enrolled()
+    offer = await world.place(member)
+    await world.revoke(member.id)
+    for call in (
+        world.place(member),
+        world.transport.renew(member.signer),
+        world.transport.send_update(member.signer, offer.round, member.body(offer)),
+    ):
+        assert await problem_of(call) == "revoked"
+    await world.transport.forget(member.signer)
+    assert await problem_of(world.place(member)) == "not-enrolled"

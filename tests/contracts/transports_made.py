@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,12 +14,13 @@ from fedrap.http_transport import HttpTransport
 from fedrap.identity import Credentials, Signer
 from fedrap.testing import FakeCoordinator
 from fedrap.transport import Transport
+from fedrap_coordinator.handlers import COORDINATOR
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
-from fedrap_core.wire.messages import Offer, Release
+from fedrap_core.wire.messages import Enrolled, Offer, Release
 from fedrap_core.wire.seal import seal_update
 from fedrap_core.wire.share import encode_share, uniform_shape
 from tests.harness import DIM, ITEMS, one_cell, serve, small_settings
@@ -34,13 +36,16 @@ class World:
     token: Callable[[], Awaitable[str]]
     release_next: Callable[[], Awaitable[None]]
     leave: Callable[[], None]
+    expire: Callable[[], None]  # all certificates end
+    revoke: Callable[[bytes], Awaitable[None]]
 
     async def enrolled(self) -> Member:
         key = new_private_key()
         answer = await self.transport.enrol(await self.token(), public_point(key.public_key()))
         nonces = count(1)
         credentials = Credentials(answer.device, answer.task, private_to_bytes(key))
-        return Member(answer.device, Signer(credentials, lambda: next(nonces)), credentials)
+        signer = Signer(credentials, lambda: next(nonces))
+        return Member(answer.device, signer, credentials, answer)
 
     async def latest(self) -> Release:
         release = await self.transport.release(None)
@@ -58,6 +63,7 @@ class Member:
     id: bytes
     signer: Signer
     credentials: Credentials
+    enrolled: Enrolled
 
     def body(self, offer: Offer, share: RowUpdate | None = None) -> bytes:
         """A good update's bytes."""
@@ -84,14 +90,19 @@ def fake_world() -> World:
     def leave() -> None:
         fake.unreachable = True
 
-    return World(fake, token, release_next, leave)
+    async def revoke(device: bytes) -> None:
+        fake.revoke(device)
+
+    return World(fake, token, release_next, leave, fake.expire_certificates, revoke)
 
 
 @asynccontextmanager
 async def http_world() -> AsyncIterator[World]:
     """A real coordinator on a socket; two updates make a release."""
     settings = small_settings(updates=2, cap=CAP)
-    async with serve(settings, MemoryStore()) as served:
+    later = [0.0]
+    clock = lambda: time.time() + later[0]  # noqa: E731
+    async with serve(settings, MemoryStore(), clock=clock) as served:
         transport = HttpTransport(served.url, served.session)
 
         async def release_next() -> None:
@@ -101,4 +112,10 @@ async def http_world() -> AsyncIterator[World]:
         def leave() -> None:
             transport._server = "http://127.0.0.1:1"
 
-        yield World(transport, served.token, release_next, leave)
+        def expire() -> None:
+            later[0] += 31 * 86400.0
+
+        async def revoke(device: bytes) -> None:
+            assert await served.app[COORDINATOR].store.revoke_device(device, 1.0)
+
+        yield World(transport, served.token, release_next, leave, expire, revoke)

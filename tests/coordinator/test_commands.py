@@ -18,7 +18,8 @@ from fedrap_coordinator.settings import load
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.template import TEMPLATE
 
-COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status", "privacy"]
+COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status", "keys", "devices"]
+COMMANDS += ["issuers", "admin", "audit", "privacy"]
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +160,7 @@ async def test_status_shows_the_open_round(
         (["--config", ".", "check-config"], "directory"),
         (["--config", "bad.toml", "check-config"], "min_update"),
         (["--config", "url.toml", "status"], "must be a URL"),
-        (["--config", "postgres.toml", "status"], "not supported"),
+        (["--config", "mysql.toml", "status"], "not supported"),
         (["--config", "nowhere.toml", "tokens", "1"], "cannot be opened"),
         (["--config", "no/such/folder/x.toml", "init"], "no/such/folder"),
         (["items", "add", "none.txt"], "none.txt"),
@@ -174,7 +175,7 @@ def test_bad_input_exits_with_2_and_one_sentence(
 ) -> None:
     (tmp_path / "bad.toml").write_text("[round]\nmin_update = 3")
     (tmp_path / "url.toml").write_text("database = 'nonsense'")
-    (tmp_path / "postgres.toml").write_text("database = 'postgresql://host/db'")
+    (tmp_path / "mysql.toml").write_text("database = 'mysql://host/db'")
     (tmp_path / "nowhere.toml").write_text("database = 'sqlite:////no/such/folder/x.sqlite'")
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "long.txt").write_text("short\n" + "x" * 201)

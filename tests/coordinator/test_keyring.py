@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.keyring import Keyring, fresh_keyring, open_keyring
-from fedrap_core.wire.keys import private_to_bytes
+from fedrap_core.wire.keys import new_private_key, private_to_bytes
 from fedrap_core.wire.seal import seal_id
 
-FILES = ["seal.key", "noise.key"]
+FILES = ["noise.key", "authority.key", "seal.json"]
+
+
+def names(folder: Path) -> list[str]:
+    """All files of a folder of keys, its sealing keys as one word."""
+    return sorted(re.sub(r"seal-[0-9a-f]{16}", "seal-ID", path.name) for path in folder.iterdir())
+
+
+def active_file(folder: Path, keyring: Keyring) -> Path:
+    return folder / f"seal-{keyring.seal_id.hex()}.key"
 
 
 def secrets_of(keyring: Keyring) -> tuple[bytes, bytes]:
@@ -23,7 +33,7 @@ def test_keys_are_made_once_and_found_again(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "keys"
     first, second = open_keyring(folder), open_keyring(folder)
     assert secrets_of(first) == secrets_of(second)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert names(folder) == sorted([*FILES, "lock", "seal-ID.key", "seal-ID.key"])
 
 
 def test_two_folders_have_different_keys(tmp_path: Path) -> None:
@@ -39,35 +49,36 @@ def test_only_the_owner_may_read_them_whatever_the_umask(tmp_path: Path, mask: i
     finally:
         os.umask(before)
     assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
-    for name in FILES:
-        assert (tmp_path / "keys" / name).stat().st_mode & 0o777 == 0o600
+    for path in (tmp_path / "keys").iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, "active"])
 @pytest.mark.parametrize(
     "raw", [b"", b"zz", b"ab" * 31, b"ab" * 33, b"\xff\xfe", b"ab" * 31 + b"\n\nab x"]
 )
 def test_a_damaged_key_file_is_a_clear_error_and_stays_as_it_is(
     tmp_path: Path, name: str, raw: bytes
 ) -> None:
-    open_keyring(tmp_path)
-    (tmp_path / name).write_bytes(raw)
+    keyring = open_keyring(tmp_path)
+    path = active_file(tmp_path, keyring) if name == "active" else tmp_path / name
+    path.write_bytes(raw)
     with pytest.raises(ConfigError, match="restore it from its backup") as caught:
         open_keyring(tmp_path)
     assert str(tmp_path) in str(caught.value)
-    assert (tmp_path / name).read_bytes() == raw
+    assert path.read_bytes() == raw
 
 
 @pytest.mark.parametrize("scalar", ["00" * 32, "ff" * 32])
 def test_a_scalar_that_is_no_key_of_the_curve_is_a_clear_error(tmp_path: Path, scalar: str) -> None:
-    open_keyring(tmp_path)
-    (tmp_path / "seal.key").write_text(scalar)
+    active_file(tmp_path, open_keyring(tmp_path)).write_text(scalar)
     with pytest.raises(ConfigError, match="P-256"):
         open_keyring(tmp_path)
 
 
 def test_a_half_written_key_of_a_crash_is_not_taken_for_a_key(tmp_path: Path) -> None:
     (tmp_path / "seal.part").write_bytes(b"ab")
+    (tmp_path / "seal-0011223344556677.part").write_bytes(b"ab")
     (tmp_path / "noise.part").write_bytes(b"")
     keyring = open_keyring(tmp_path)
     assert secrets_of(open_keyring(tmp_path)) == secrets_of(keyring)
@@ -103,3 +114,13 @@ def test_a_missing_noise_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"noise.key is missing"):
         open_keyring(tmp_path)
     assert not (tmp_path / "noise.key").exists()
+
+
+def test_the_one_key_of_a_folder_from_before_rotation_stays_active(tmp_path: Path) -> None:
+    old = new_private_key()
+    (tmp_path / "noise.key").write_text("ab" * 32)
+    (tmp_path / "seal.key").write_text(private_to_bytes(old).hex())
+    keyring = open_keyring(tmp_path)
+    assert private_to_bytes(keyring.seal) == private_to_bytes(old)
+    assert not (tmp_path / "seal.key").exists()
+    assert private_to_bytes(open_keyring(tmp_path).seal) == private_to_bytes(old)

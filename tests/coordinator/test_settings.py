@@ -145,6 +145,8 @@ def test_the_template_differs_from_the_defaults_only_where_an_operator_should_ch
         "round.max_seconds",
         "learning.eta",
         "learning.decay",
+        "enrolment.wait_steps",
+        "admin.port",
     }
 
 

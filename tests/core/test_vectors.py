@@ -25,7 +25,15 @@ from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.ranking import explain, rank
 from fedrap_core.solve import Taste, derive_taste
 from fedrap_core.sparse import RowUpdate
-from fedrap_core.wire import codec, messages, releases, share, signing
+from fedrap_core.wire import (
+    certificates,
+    codec,
+    messages,
+    releases,
+    share,
+    signing,
+    tokens,
+)
 from fedrap_core.wire.keys import private_from_bytes, public_from_point
 from fedrap_core.wire.seal import open_update, seal_context
 from spec import make_vectors
@@ -104,6 +112,23 @@ def replay_signing(case: Case) -> None:
     message = signing.signed_bytes(case["method"], case["path"], body, device, case["nonce"])
     assert message.hex() == case["message"]
     signing.verify(public_from_point(key), message, signature)
+
+
+def replay_certificate(case: Case) -> None:
+    authority, signed = _bytes(case, "authority", "signed")
+    read = certificates.read_certificate(public_from_point(authority), signed)
+    fields = {"type": "certificate", **_plain(case["fields"])}
+    assert read == msgspec.convert(fields, messages.Certificate, builtin_types=(bytes,))
+    challenge = certificates.enrol_challenge(read.public_key, case["token"])
+    assert challenge.hex() == case["enrol_challenge"]
+    again = certificates.renew_challenge(read.public_key, case["nonce"])
+    assert again.hex() == case["renew_challenge"]
+
+
+def replay_token(case: Case) -> None:
+    known = {case["issuer"]: public_from_point(bytes.fromhex(case["public_key"]))}
+    claims = tokens.read_token(case["token"], known, case["audience"], case["now"])
+    assert claims == msgspec.convert(case["claims"], tokens.Claims)
 
 
 def replay_quantize(case: Case) -> None:
@@ -239,7 +264,7 @@ def test_the_tool_still_makes_the_committed_vectors(capsys: pytest.CaptureFixtur
 
 
 def test_the_tool_writes_the_committed_bytes_and_keeps_seals(tmp_path: Path) -> None:
-    for name in ("seal", "signing"):
+    for name in ("certificate", "seal", "signing", "token"):
         (tmp_path / f"{name}.json").write_bytes((FOLDER / f"{name}.json").read_bytes())
     assert make_vectors.main(["--folder", str(tmp_path)]) == 0
     for name in ("codec", "quantize", "release", "seal", "share", "signing"):

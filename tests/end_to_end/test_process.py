@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -120,10 +120,35 @@ def test_no_log_line_names_a_device_a_key_or_a_token(site: tuple[Path, int, list
             assert _join(folder, port, number, token)
     log = (folder / "log.jsonl").read_text()
     assert '"event": "released"' in log
-    secrets = [(folder / "keys" / name).read_text().strip() for name in ("seal.key", "noise.key")]
+    secrets = [path.read_text().strip() for path in (folder / "keys").glob("*.key")]
+    assert len(secrets) == 4  # noise, authority, and two sealing keys
     for secret in [*tokens, *secrets]:
         assert secret not in log
     assert "device" not in log.replace("devices", "")
+
+
+def test_the_admin_api_listens_on_its_own_port_for_those_with_a_token(
+    site: tuple[Path, int, list[str]],
+) -> None:
+    folder, port, _ = site
+    own = _free_port()
+    with (folder / "fedrap.toml").open("a") as config:
+        config.write(f"[admin]\nport = {own}\n")
+    token = _command(folder, "admin", "add", "ann", "--role", "viewer").stdout.strip()
+    with _serving(folder, port) as process:
+        url = f"http://127.0.0.1:{own}/admin/v1/status"
+        request = Request(url, headers={"Authorization": f"Bearer {token}"})
+        with urlopen(request, timeout=5) as answer:
+            assert b'"items": 12' in answer.read()
+        with pytest.raises(HTTPError) as refused:
+            urlopen(url, timeout=5)
+        assert refused.value.code == 401
+        refused.value.close()
+        _command(folder, "keys", "rotate")  # beside the running coordinator
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=15) == 0
+    assert token not in (folder / "log.jsonl").read_text()
+    assert '"rotate-keys"' in _command(folder, "audit").stdout
 
 
 async def test_the_sync_form_of_run_round_is_for_code_without_a_loop(tmp_path: Path) -> None:

@@ -181,12 +181,16 @@ async def test_new_items_get_new_rows_and_old_ones_keep_theirs(
     assert catalogue.items.decode().split() == [*ITEMS[10:], "brand-new"]
 
 
+@pytest.mark.spec("7.14")
 async def test_when_all_rounds_are_over_devices_are_told_so(tmp_path: Path) -> None:
     async with serve(small_settings(updates=2, total=1), MemoryStore()) as served:
         for device in await _pair(served, tmp_path, "a"):
             assert (await device.run_round_async()).joined
         other = await served.device(tmp_path / "x", ITEMS[:3])
-        assert (await other.run_round_async()).blocked_by == "no-round"
+        assert (await other.run_round_async()).blocked_by == "task-over"
+        answer = await (await served.player()).ask()
+        assert (answer.status, answer.problem) == (403, "task-over")
+        assert "Retry-After" not in answer.headers  # time does not cure it
 
 
 async def test_a_round_sleeps_through_a_restart_and_wakes_with_its_updates(tmp_path: Path) -> None:

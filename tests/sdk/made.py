@@ -11,12 +11,13 @@ import numpy as np
 
 from fedrap import FedRap, FedRapError, Floor, UpdateRefused
 from fedrap.identity import Signer
+from fedrap.transport import NO_PROOF, Proof
 from fedrap_core.items import join_ids
 from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire.codec import decode, encode_value
 from fedrap_core.wire.keys import new_private_key, public_point
-from fedrap_core.wire.messages import Accepted, Catalogue, Enrolled, Offer, Release, Update
+from fedrap_core.wire.messages import Accepted, Catalogue, Enrolled, Offer, Release, Renewed, Update
 from fedrap_core.wire.problems import Problem
 from fedrap_core.wire.releases import pack_release
 from fedrap_core.wire.seal import open_update, seal_id
@@ -87,10 +88,14 @@ class MadeCoordinator:
         if self.fails.get(verb):
             raise self.fails[verb].pop(0)
 
-    async def enrol(self, token: str, public_key: bytes) -> Enrolled:
+    async def enrol(self, token: str, public_key: bytes, proof: Proof = NO_PROOF) -> Enrolled:
         self._called("enrol")
         self.tokens.append(token)
         return Enrolled(device=DEVICE, task=TASK)
+
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
+        self._called("renew")
+        return Renewed(certificate=b"")
 
     async def release(self, have: int | None) -> Release | None:
         self._called("release")

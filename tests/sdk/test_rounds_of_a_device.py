@@ -92,7 +92,12 @@ def test_a_final_refusal_drops_the_update_and_the_charge_stays(
 
 
 @pytest.mark.parametrize(
-    "problem", [one for one in problems.ALL.values() if one.family is problems.Family.RETRY]
+    "problem",
+    [
+        one
+        for one in problems.ALL.values()
+        if one.family is problems.Family.RETRY and one is not problems.CERTIFICATE_EXPIRED
+    ],
 )
 def test_a_refusal_that_time_cures_keeps_the_update(
     tmp_path: Path, coordinator: MadeCoordinator, problem: problems.Problem

@@ -6,16 +6,19 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.store.memory_identity import MemoryIdentity
 from fedrap_coordinator.store.protocol import (
     Added,
     CatalogueView,
+    Charge,
     Counts,
-    DeviceRecord,
     Extent,
+    RoundRow,
     StoredRelease,
 )
 
 CHUNK = 64
+MANY = 4096  # rows without a body
 
 
 @dataclass
@@ -27,15 +30,12 @@ class _Kept:
 
 
 @dataclass
-class MemoryStore:
+class MemoryStore(MemoryIdentity):
     """Everything in dictionaries; no method awaits, so each is one transaction."""
 
     _task: bytes | None = None
-    _tokens: dict[bytes, bool] = field(default_factory=dict)  # digest -> used
-    _devices: dict[bytes, DeviceRecord] = field(default_factory=dict)
-    _nonces: dict[bytes, int] = field(default_factory=dict)
     _rounds: dict[bytes, tuple[Round, bytes]] = field(default_factory=dict)
-    _assigned: dict[bytes, dict[bytes, int | None]] = field(default_factory=dict)
+    _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
     _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
     _releases: dict[int, StoredRelease] = field(default_factory=dict)
     _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
@@ -51,35 +51,9 @@ class MemoryStore:
         self._task = self._task or fresh
         return self._task
 
-    async def add_tokens(self, digests: Sequence[bytes], now: float) -> None:
-        if len(set(digests)) < len(digests) or any(one in self._tokens for one in digests):
-            raise ValueError("a token was added before")
-        self._tokens.update(dict.fromkeys(digests, False))
-
-    async def enrol(self, token: bytes, device: bytes, public_key: bytes, now: float) -> bool:
-        if self._tokens.get(token, True):
-            return False
-        self._tokens[token] = True
-        self._devices[device] = DeviceRecord(device, public_key, 0, None)
-        self._nonces[device] = 0
-        return True
-
-    async def device(self, device: bytes) -> DeviceRecord | None:
-        return self._devices.get(device)
-
-    async def use_nonce(self, device: bytes, nonce: int) -> bool:
-        if nonce <= self._nonces.get(device, nonce):
-            return False
-        self._nonces[device] = nonce
-        return True
-
-    async def forget_device(self, device: bytes) -> None:
-        self._devices.pop(device, None)
-        self._nonces.pop(device, None)
-
     async def open_round(self, round_: Round, plan: bytes) -> None:
         self._rounds[round_.id] = (round_, plan)
-        self._assigned[round_.id] = {}
+        self._assigned[round_.id] = set()
         self._updates[round_.id] = {}
 
     async def current_round(self) -> tuple[Round, bytes] | None:
@@ -101,22 +75,44 @@ class MemoryStore:
         return None if found is None else found[0].phase
 
     async def assign(
-        self, round_id: bytes, device: bytes, step: int, separation: int, cap: int
+        self,
+        round_id: bytes,
+        device: bytes,
+        step: int,
+        separation: int,
+        cap: int,
+        now: float = 0.0,
     ) -> bool | None:
-        if device in self._assigned[round_id]:
-            return None
         known = self._devices.get(device)
-        if known is None:
+        if known is None or known.revoked_at is not None or known.valid_until <= now:
             return False
         if known.last_step != step:
             rested = known.last_step is None or step - known.last_step >= separation
-            if known.participations >= cap or not rested:
+            waited = known.not_before <= now and (known.first_step <= step or known.free_at <= now)
+            if known.participations >= cap or not rested or not waited:
                 return False
             self._devices[device] = replace(
                 known, participations=known.participations + 1, last_step=step
             )
-        self._assigned[round_id][device] = known.last_step
+        if device in self._assigned[round_id]:
+            return None
+        self._assigned[round_id].add(device)
         return True
+
+    async def rounds(self, count: int) -> Sequence[RoundRow]:
+        found = []
+        for round_, plan in self._rounds.values():
+            counts = len(self._assigned[round_.id]), len(self._updates[round_.id])
+            phase, opened = round_.phase, round_.opened_at
+            row = RoundRow(round_.id, round_.step, round_.release, phase, plan, opened, *counts)
+            found.append(row)
+        return sorted(found, key=lambda row: (row.opened_at, row.id), reverse=True)[:count]
+
+    async def charges(self, round_id: bytes) -> AsyncIterator[Sequence[Charge]]:
+        came, places = self._updates.get(round_id, {}), self._assigned.get(round_id, set())
+        rows = [Charge(device, device in came) for device in sorted(places)]
+        for start in range(0, len(rows), MANY):
+            yield rows[start : start + MANY]
 
     async def is_assigned(self, round_id: bytes, device: bytes) -> bool:
         return device in self._assigned.get(round_id, ())
@@ -148,9 +144,19 @@ class MemoryStore:
         self._releases[release.version] = release
         if round_id is not None:
             await self.set_phase(round_id, Phase.RELEASED)
-            for device, before in self._assigned[round_id].items():
-                if device not in self._updates[round_id] and device in self._devices:
-                    self._devices[device] = replace(self._devices[device], last_step=before)
+            self._settle(round_id)
+
+    def _settle(self, round_id: bytes) -> None:
+        step, came = self._rounds[round_id][0].step, self._updates[round_id]
+        for device in self._assigned[round_id] | set(came):
+            known = self._devices.get(device)
+            if known is not None and device in came:
+                self._devices[device] = replace(known, counted_step=step)
+            elif known is not None:
+                self._devices[device] = replace(known, last_step=known.counted_step)
+
+    def _last_released(self) -> int:
+        return max((release.step for release in self._releases.values()), default=0)
 
     async def release(self, version: int | None) -> StoredRelease | None:
         if version is None:

@@ -12,16 +12,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from fedrap_coordinator.rounds import Phase, Round
-
-
-@dataclass(frozen=True)
-class DeviceRecord:
-    """What the coordinator knows of a device: its key and what it has been charged for."""
-
-    id: bytes
-    public_key: bytes
-    participations: int
-    last_step: int | None
+from fedrap_coordinator.store.identity_protocol import DeviceRecord as DeviceRecord
+from fedrap_coordinator.store.identity_protocol import IdentityStore
 
 
 @dataclass(frozen=True)
@@ -70,7 +62,29 @@ class Added(StrEnum):
     CONFLICT = "conflict"  # other bytes of this device are already in the round
 
 
-class Store(Protocol):
+@dataclass(frozen=True)
+class RoundRow:
+    """A round of the history, with its places and the updates that came."""
+
+    id: bytes
+    step: int
+    release: int
+    phase: Phase
+    plan: bytes
+    opened_at: float
+    assigned: int
+    accepted: int
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A place that was given in a round, and whether an update came of it."""
+
+    device: bytes
+    came: bool
+
+
+class Store(IdentityStore, Protocol):
     """All durable state of a coordinator."""
 
     async def open(self) -> None:
@@ -83,30 +97,6 @@ class Store(Protocol):
 
     async def task_id(self, fresh: bytes) -> bytes:
         """The task's id; `fresh` is kept if there was none."""
-        ...
-
-    async def add_tokens(self, digests: Sequence[bytes], now: float) -> None:
-        """Keep the SHA-256 of some one-time enrolment tokens.
-
-        Raises:
-            ValueError: one was added before; none was added now.
-        """
-        ...
-
-    async def enrol(self, token: bytes, device: bytes, public_key: bytes, now: float) -> bool:
-        """Use up a token and add the device; False when the token is unknown or used."""
-        ...
-
-    async def device(self, device: bytes) -> DeviceRecord | None:
-        """A device's record."""
-        ...
-
-    async def use_nonce(self, device: bytes, nonce: int) -> bool:
-        """Remember a nonce; False when it is not larger than all before."""
-        ...
-
-    async def forget_device(self, device: bytes) -> None:
-        """Drop a device's key, nonce and record. Its random id stays in rounds it took part in."""
         ...
 
     async def open_round(self, round_: Round, plan: bytes) -> None:
@@ -126,13 +116,27 @@ class Store(Protocol):
         ...
 
     async def assign(
-        self, round_id: bytes, device: bytes, step: int, separation: int, cap: int
+        self,
+        round_id: bytes,
+        device: bytes,
+        step: int,
+        separation: int,
+        cap: int,
+        now: float = 0.0,
     ) -> bool | None:
         """Give a device its place and charge it, in one statement.
 
         True: it has a new place. None: it had one already, nothing was charged. False: the rule
-        forbids it.
+        forbids it, its key is too new, its certificate is over, or it was revoked.
         """
+        ...
+
+    async def rounds(self, count: int) -> Sequence[RoundRow]:
+        """The last `count` rounds, the newest first."""
+        ...
+
+    def charges(self, round_id: bytes) -> AsyncIterator[Sequence[Charge]]:
+        """Who had a place in a round, in order of device, in bounded chunks."""
         ...
 
     async def is_assigned(self, round_id: bytes, device: bytes) -> bool:

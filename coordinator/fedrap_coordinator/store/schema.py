@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 1
+SCHEMA = 2  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -30,8 +30,15 @@ device = sa.Table(
     sa.Column("public_key", sa.LargeBinary(65), nullable=False),
     sa.Column("enrolled_at", sa.Float, nullable=False),
     sa.Column("last_nonce", sa.BigInteger, nullable=False, default=0),
-    sa.Column("participations", sa.Integer, nullable=False, default=0),
-    sa.Column("last_step", sa.Integer),
+    sa.Column("participations", sa.Integer, nullable=False, default=0),  # charged, against K
+    sa.Column("last_step", sa.Integer),  # of the last place that still counts for the gap
+    sa.Column("counted_step", sa.Integer),  # of the last release with an update of this device
+    sa.Column("first_step", sa.Integer, nullable=False, server_default="0"),  # of a new key
+    sa.Column("not_before", sa.Float, nullable=False, server_default="0"),
+    sa.Column("free_at", sa.Float, nullable=False, server_default="0"),  # first_step binds no more
+    sa.Column("valid_until", sa.Float, nullable=False, server_default="9e18"),  # certificate
+    sa.Column("level", sa.String(40), nullable=False, server_default="none"),  # attestation
+    sa.Column("revoked_at", sa.Float),
 )
 
 round_ = sa.Table(
@@ -43,6 +50,7 @@ round_ = sa.Table(
     sa.Column("phase", sa.String(12), nullable=False),
     sa.Column("plan", sa.LargeBinary, nullable=False),
     sa.Column("opened_at", sa.Float, nullable=False),
+    sa.Column("seal_id", sa.LargeBinary(8)),  # names the sealing key; the key is in a file
 )
 
 assignment = sa.Table(
@@ -50,7 +58,6 @@ assignment = sa.Table(
     metadata,
     sa.Column("round_id", sa.LargeBinary(16), primary_key=True),
     sa.Column("device_id", sa.LargeBinary(16), primary_key=True),
-    sa.Column("step_before", sa.Integer),  # the device's last_step before it got this place
 )
 
 update = sa.Table(
@@ -79,4 +86,71 @@ item = sa.Table(
     sa.Column("row", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("item_id", sa.String(200), nullable=False, unique=True),
     sa.Column("retired", sa.Boolean, nullable=False, default=False),
+)
+
+issuer = sa.Table(  # an app's backend that signs enrolment tokens
+    "issuer",
+    metadata,
+    sa.Column("name", sa.String(40), primary_key=True),
+    sa.Column("public_key", sa.LargeBinary(65), nullable=False),
+    sa.Column("added_at", sa.Float, nullable=False),
+)
+
+signed_token = sa.Table(  # one-time ids that were used; no time of use, no device
+    "signed_token",
+    metadata,
+    sa.Column("digest", sa.LargeBinary(32), primary_key=True),
+    sa.Column("expires_at", sa.Float, nullable=False, index=True),
+)
+
+account = sa.Table(  # how many devices a pseudonymous account has enrolled, and not which
+    "account",
+    metadata,
+    sa.Column("digest", sa.LargeBinary(32), primary_key=True),
+    sa.Column("devices", sa.Integer, nullable=False),
+)
+
+admin = sa.Table(
+    "admin",
+    metadata,
+    sa.Column("name", sa.String(40), primary_key=True),
+    sa.Column("role", sa.String(12), nullable=False),
+    sa.Column("digest", sa.LargeBinary(32), nullable=False, unique=True),  # of the bearer token
+    sa.Column("added_at", sa.Float, nullable=False),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("who", sa.String(60), nullable=False),
+    sa.Column("action", sa.String(40), nullable=False),
+    sa.Column("target", sa.String(100), nullable=False),
+    sa.Column("outcome", sa.String(40), nullable=False),
+    sa.Column("digest", sa.LargeBinary(32), nullable=False),  # over this row and the one before
+)
+
+
+def _after_audit(dialect: str, statement: str) -> None:
+    made = sa.DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
+    sa.event.listen(audit, "after_create", made)
+
+
+# What was written into the audit cannot be changed or deleted, not even by this program.
+for _verb in ("UPDATE", "DELETE"):
+    _after_audit(
+        "sqlite",
+        f"CREATE TRIGGER audit_no_{_verb.lower()} BEFORE {_verb} ON audit "
+        "BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END",
+    )
+_after_audit(
+    "postgresql",
+    "CREATE OR REPLACE FUNCTION audit_keep() RETURNS trigger LANGUAGE plpgsql AS "
+    "'BEGIN RAISE EXCEPTION ''the audit is append-only''; END'",
+)
+_after_audit(
+    "postgresql",
+    "CREATE TRIGGER audit_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON audit "
+    "EXECUTE FUNCTION audit_keep()",
 )

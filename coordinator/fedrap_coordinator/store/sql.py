@@ -1,8 +1,7 @@
-"""The store in SQL: SQLAlchemy Core over SQLite (WAL). Every method is one transaction.
+"""The store in SQL: SQLAlchemy Core over SQLite and PostgreSQL. Every method is one transaction.
 
 A transaction runs whole in a worker thread, one hop each; an async driver would hop for every
-statement, which was measured to cost more than the statements. SQLite has one writer, so it gets
-one thread, and waiting for that thread is the only lock.
+statement, which was measured to cost more than the statements.
 """
 
 from __future__ import annotations
@@ -11,34 +10,42 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DatabaseError
+from sqlalchemy.exc import DBAPIError
 
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store import sql_devices, sql_items, sql_rounds
+from fedrap_coordinator.store.engine import CONNECTIONS, open_engine
+from fedrap_coordinator.store.insert_once import insert_once
+from fedrap_coordinator.store.migrations import open_schema
 from fedrap_coordinator.store.protocol import (
     Added,
     CatalogueView,
+    Charge,
     Counts,
-    DeviceRecord,
     Extent,
+    RoundRow,
     StoredRelease,
 )
+from fedrap_coordinator.store.sql_identity_store import SqlIdentity
 
 CHUNK = 64  # sealed bodies read at once
+MANY = 4096  # rows without a body
 T = TypeVar("T")
 
 
-class SqlStore:
-    """A store behind a database URL such as `sqlite:///fedrap.sqlite`."""
+class SqlStore(SqlIdentity):
+    """A store behind a URL such as `sqlite:///fedrap.sqlite` or `postgresql://host/fedrap`."""
 
     def __init__(self, url: str) -> None:
-        self._engine = _engine(url)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fedrap-store")
+        self._engine = open_engine(url)
+        # SQLite has one writer, so it gets one thread; waiting for that thread is the only lock.
+        threads = 1 if self._engine.dialect.name == "sqlite" else CONNECTIONS
+        self._thread = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="fedrap-store")
 
     async def _run(self, body: Callable[..., T], *arguments: object) -> T:
         """Run `body(connection, *arguments)` as one transaction."""
@@ -51,9 +58,10 @@ class SqlStore:
 
     async def open(self) -> None:
         try:
-            await self._run(_open_schema)
-        except DatabaseError as error:
-            raise StoreUnavailable(f"the database cannot be opened: {error.orig}") from error
+            await self._run(open_schema)
+        except DBAPIError as error:
+            said = str(error.orig).strip().splitlines() or ["no reason given"]
+            raise StoreUnavailable(f"the database cannot be opened: {said[0]}") from error
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._engine.dispose)
@@ -61,21 +69,6 @@ class SqlStore:
 
     async def task_id(self, fresh: bytes) -> bytes:
         return await self._run(_task_id, fresh)
-
-    async def add_tokens(self, digests: Sequence[bytes], now: float) -> None:
-        await self._run(sql_devices.add_tokens, digests, now)
-
-    async def enrol(self, token: bytes, device: bytes, public_key: bytes, now: float) -> bool:
-        return await self._run(sql_devices.enrol, token, device, public_key, now)
-
-    async def device(self, device: bytes) -> DeviceRecord | None:
-        return await self._run(sql_devices.find, device)
-
-    async def use_nonce(self, device: bytes, nonce: int) -> bool:
-        return await self._run(sql_devices.use_nonce, device, nonce)
-
-    async def forget_device(self, device: bytes) -> None:
-        await self._run(sql_devices.forget, device)
 
     async def open_round(self, round_: Round, plan: bytes) -> None:
         await self._run(sql_rounds.open_round, round_, plan)
@@ -90,9 +83,24 @@ class SqlStore:
         return await self._run(sql_rounds.round_phase, round_id)
 
     async def assign(
-        self, round_id: bytes, device: bytes, step: int, separation: int, cap: int
+        self,
+        round_id: bytes,
+        device: bytes,
+        step: int,
+        separation: int,
+        cap: int,
+        now: float = 0.0,
     ) -> bool | None:
-        return await self._run(sql_devices.assign, round_id, device, step, separation, cap)
+        return await self._run(sql_devices.assign, round_id, device, step, separation, cap, now)
+
+    async def rounds(self, count: int) -> Sequence[RoundRow]:
+        return await self._run(sql_rounds.rounds, count)
+
+    async def charges(self, round_id: bytes) -> AsyncIterator[Sequence[Charge]]:
+        after = b""
+        while rows := await self._run(sql_rounds.charges_after, round_id, after, MANY):
+            after = rows[-1].device
+            yield rows
 
     async def is_assigned(self, round_id: bytes, device: bytes) -> bool:
         return await self._run(sql_devices.is_assigned, round_id, device)
@@ -133,46 +141,10 @@ class SqlStore:
         return await self._run(_counts)
 
 
-def _engine(url: str) -> sa.Engine:
-    try:
-        parsed = sa.make_url(url)
-    except ArgumentError as error:
-        raise StoreUnavailable("the database must be a URL such as sqlite:///…") from error
-    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
-        raise StoreUnavailable(f"{parsed.drivername} is not supported yet; use sqlite:///…")
-    engine = sa.create_engine(parsed)
-    sa.event.listen(engine, "connect", _sqlite_pragmas)
-    sa.event.listen(engine, "begin", _begin)
-    return engine
-
-
-def _sqlite_pragmas(connection: Any, _record: Any) -> None:
-    """WAL survives a kill -9, and without it each write costs ten times as much."""
-    connection.isolation_level = None  # the begin event below starts transactions
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=10000"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin(connection: sa.Connection) -> None:
-    """Take the write lock first, so that no transaction has to start again half-way."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _open_schema(db: sa.Connection) -> None:
-    t.metadata.create_all(db)
-    known = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "schema"))
-    if known is None:
-        db.execute(t.meta.insert().values(name="schema", value=b"%d" % t.SCHEMA))
-    elif known != b"%d" % t.SCHEMA:
-        found = known.decode("ascii", "replace")
-        raise StoreUnavailable(f"the database has schema {found}, this program needs {t.SCHEMA}")
-
-
 def _task_id(db: sa.Connection, fresh: bytes) -> bytes:
-    known = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "task"))
-    if known is None:
-        db.execute(t.meta.insert().values(name="task", value=fresh))
-    return fresh if known is None else bytes(known)
+    insert_once(db, t.meta, name="task", value=fresh)
+    kept = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "task"))
+    return bytes(kept or fresh)
 
 
 def _counts(db: sa.Connection) -> Counts:

@@ -8,7 +8,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store.protocol import DeviceRecord
+from fedrap_coordinator.store.identity_protocol import DeviceRecord, Enrolment, Terms, Ticket
+from fedrap_coordinator.store.insert_once import insert_once
+
+_FOREVER = 9e18  # seconds; PostgreSQL and SQLite both take it where infinity needs care
 
 
 def add_tokens(db: sa.Connection, digests: Sequence[bytes], now: float) -> None:
@@ -21,7 +24,9 @@ def add_tokens(db: sa.Connection, digests: Sequence[bytes], now: float) -> None:
         raise ValueError("a token was added before") from error
 
 
-def enrol(db: sa.Connection, token: bytes, device: bytes, public_key: bytes, now: float) -> bool:
+def enrol(
+    db: sa.Connection, token: bytes, device: bytes, public_key: bytes, now: float, terms: Terms
+) -> bool:
     """Use up a token and add the device; False when the token is unknown or used."""
     used = db.execute(
         t.token.update()
@@ -30,16 +35,96 @@ def enrol(db: sa.Connection, token: bytes, device: bytes, public_key: bytes, now
     )
     if used.rowcount != 1:
         return False
-    db.execute(t.device.insert().values(id=device, public_key=public_key, enrolled_at=now))
+    _add(db, device, public_key, now, terms)
     return True
+
+
+def enrol_signed(
+    db: sa.Connection, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms
+) -> Enrolment:
+    """Use up a one-time id; ids whose token is over are dropped, for the time refuses those."""
+    s, a = t.signed_token.c, t.account.c
+    db.execute(t.signed_token.delete().where(s.expires_at < now))
+    known = db.scalar(sa.select(s.digest).where(s.digest == ticket.digest))
+    if known is not None:
+        return Enrolment.USED
+    if ticket.account is not None:
+        insert_once(db, t.account, digest=ticket.account, devices=0)
+        counted = db.execute(
+            t.account.update()
+            .where(a.digest == ticket.account, a.devices < ticket.most_devices)
+            .values(devices=a.devices + 1)
+        )
+        if counted.rowcount != 1:
+            return Enrolment.TOO_MANY
+    if not insert_once(db, t.signed_token, digest=ticket.digest, expires_at=ticket.expires_at):
+        if ticket.account is not None:  # somebody was faster by a hair
+            less = {"devices": a.devices - 1}
+            db.execute(t.account.update().where(a.digest == ticket.account).values(less))
+        return Enrolment.USED
+    _add(db, device, public_key, now, terms)
+    return Enrolment.DONE
+
+
+def _add(db: sa.Connection, device: bytes, public_key: bytes, now: float, terms: Terms) -> None:
+    released = int(db.scalar(sa.select(sa.func.max(t.release.c.step))) or 0)
+    db.execute(
+        t.device.insert().values(
+            id=device,
+            public_key=public_key,
+            enrolled_at=now,
+            first_step=terms.first_step(released),
+            not_before=terms.not_before(now),
+            free_at=min(terms.free_at(now), _FOREVER),
+            valid_until=min(terms.valid_until, _FOREVER),
+            level=terms.level,
+        )
+    )
 
 
 def find(db: sa.Connection, device: bytes) -> DeviceRecord | None:
     """A device's record."""
     row = db.execute(t.device.select().where(t.device.c.id == device)).first()
-    if row is None:
-        return None
-    return DeviceRecord(row.id, row.public_key, row.participations, row.last_step)
+    return None if row is None else _record(row)
+
+
+def after(db: sa.Connection, device: bytes, count: int) -> Sequence[DeviceRecord]:
+    """Up to `count` devices beyond the id `device`."""
+    query = t.device.select().where(t.device.c.id > device).order_by(t.device.c.id).limit(count)
+    return [_record(row) for row in db.execute(query)]
+
+
+def _record(row: sa.Row[tuple[object, ...]]) -> DeviceRecord:
+    return DeviceRecord(
+        row.id,
+        row.public_key,
+        row.participations,
+        row.last_step,
+        row.counted_step,
+        row.first_step,
+        row.not_before,
+        float("inf") if row.free_at >= _FOREVER else row.free_at,
+        float("inf") if row.valid_until >= _FOREVER else row.valid_until,
+        row.level,
+        row.revoked_at,
+        row.enrolled_at,
+        row.last_nonce,
+    )
+
+
+def renew(db: sa.Connection, device: bytes, valid_until: float, level: str) -> None:
+    """The end of a new certificate."""
+    values = {"valid_until": min(valid_until, _FOREVER), "level": level}
+    db.execute(t.device.update().where(t.device.c.id == device).values(values))
+
+
+def revoke(db: sa.Connection, device: bytes, now: float) -> bool:
+    """Once; the record stays, so that the device cannot pass for one that was forgotten."""
+    d = t.device.c
+    done = db.execute(
+        t.device.update().where(d.id == device, d.revoked_at.is_(None)).values(revoked_at=now)
+    )
+    return done.rowcount == 1
 
 
 def use_nonce(db: sa.Connection, device: bytes, nonce: int) -> bool:
@@ -58,44 +143,63 @@ def forget(db: sa.Connection, device: bytes) -> None:
 
 
 def assign(
-    db: sa.Connection, round_id: bytes, device: bytes, step: int, separation: int, cap: int
+    db: sa.Connection,
+    round_id: bytes,
+    device: bytes,
+    step: int,
+    separation: int,
+    cap: int,
+    now: float,
 ) -> bool | None:
     """A place in the round, charged: True new, None had one, False the rule forbids it.
 
-    One UPDATE decides and charges, so that no two requests can both find room below the cap. A
-    step that is tried again after an abandoned round is not charged a second time.
+    One UPDATE decides and charges, so that no two requests can both find room below the cap: the
+    second waits for the first one's row, and is decided anew. A step that is tried again after an
+    abandoned round is not charged a second time.
     """
-    if is_assigned(db, round_id, device):
-        return None
-    known = find(db, device)
-    if known is None:
+    asked = {"device": device, "step": step, "rested": step - separation, "cap": cap, "now": now}
+    if db.execute(_ADMIT, asked).rowcount != 1:
         return False
-    last, count = t.device.c.last_step, t.device.c.participations
-    again = sa.and_(last.is_not(None), last == step)
-    rested = sa.or_(last.is_(None), last <= step - separation)
-    charged = db.execute(
-        t.device.update()
-        .where(t.device.c.id == device, sa.or_(again, sa.and_(count < cap, rested)))
-        .values(participations=count + sa.case((again, 0), else_=1), last_step=step)
+    return True if insert_once(db, t.assignment, round_id=round_id, device_id=device) else None
+
+
+def _admit() -> sa.Update:
+    """The statement of `assign`, built once: to build it costs more than to run it."""
+    d, at = t.device.c, sa.bindparam
+    again = sa.and_(d.last_step.is_not(None), d.last_step == at("step"))
+    rested = sa.or_(d.last_step.is_(None), d.last_step <= at("rested"))
+    waited = sa.and_(
+        d.not_before <= at("now"), sa.or_(d.first_step <= at("step"), d.free_at <= at("now"))
     )
-    if charged.rowcount != 1:
-        return False
-    values = {"round_id": round_id, "device_id": device, "step_before": known.last_step}
-    db.execute(t.assignment.insert().values(**values))
-    return True
+    return (
+        t.device.update()
+        .where(
+            d.id == at("device"),
+            d.revoked_at.is_(None),
+            d.valid_until > at("now"),
+            sa.or_(again, sa.and_(d.participations < at("cap"), rested, waited)),
+        )
+        .values(
+            participations=d.participations + sa.case((again, 0), else_=1), last_step=at("step")
+        )
+    )
 
 
-def forgive_absent(db: sa.Connection, round_id: bytes) -> None:
-    """Devices that had a place in a released round and are not in its sum may come sooner.
+_ADMIT = _admit()
+
+
+def settle(db: sa.Connection, round_id: bytes) -> None:
+    """After a release: who is in the sum was counted, who is not may come sooner.
 
     The separation is about what was released; the cap stays charged. Without this, asking more
     devices than are needed would leave none for the next round of a small population.
     """
-    a, u, d = t.assignment.c, t.update.c, t.device.c
+    a, u, d, r = t.assignment.c, t.update.c, t.device.c, t.round_.c
+    step = sa.select(r.step).where(r.id == round_id).scalar_subquery()
     came = sa.select(u.device_id).where(u.round_id == round_id)
-    before = sa.select(a.step_before).where(a.round_id == round_id, a.device_id == d.id)
+    db.execute(t.device.update().where(d.id.in_(came)).values(counted_step=step))
     absent = sa.select(a.device_id).where(a.round_id == round_id, a.device_id.not_in(came))
-    db.execute(t.device.update().where(d.id.in_(absent)).values(last_step=before.scalar_subquery()))
+    db.execute(t.device.update().where(d.id.in_(absent)).values(last_step=d.counted_step))
 
 
 def is_assigned(db: sa.Connection, round_id: bytes, device: bytes) -> bool:

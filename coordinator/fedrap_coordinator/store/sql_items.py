@@ -12,6 +12,7 @@ from fedrap_coordinator.store.protocol import CatalogueView, Extent
 
 def add(db: sa.Connection, items: Sequence[str]) -> int:
     """Rows for new items; retired ones among `items` come back. Returns how many are new."""
+    _one_at_a_time(db)
     found = db.execute(sa.select(t.item.c.item_id, t.item.c.retired))
     known = {row.item_id: row.retired for row in found}
     fresh = [name for name in dict.fromkeys(items) if name not in known]
@@ -26,6 +27,7 @@ def add(db: sa.Connection, items: Sequence[str]) -> int:
 
 def retire(db: sa.Connection, items: Sequence[str]) -> int:
     """Mark items as not to be shown. Returns how many were shown before."""
+    _one_at_a_time(db)
     count = _mark(db, items, retired=True)
     if count:
         _raise_version(db)
@@ -45,6 +47,12 @@ def extent(db: sa.Connection) -> Extent:
     """Size and version of the catalogue."""
     items = db.scalar(sa.select(sa.func.count()).select_from(t.item)) or 0
     return Extent(int(items), _version(db))
+
+
+def _one_at_a_time(db: sa.Connection) -> None:
+    """Rows are counted, so two who add items must not count at the same time."""
+    if db.dialect.name == "postgresql":  # SQLite has one writer anyway
+        db.execute(sa.text("LOCK TABLE item IN SHARE ROW EXCLUSIVE MODE"))
 
 
 def _mark(db: sa.Connection, items: Sequence[str], *, retired: bool) -> int:

