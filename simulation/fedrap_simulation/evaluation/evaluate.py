@@ -18,8 +18,8 @@ from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.load import load
 from fedrap_simulation.data.named import load_published
-from fedrap_simulation.evaluation.rows import Answer, Cache, Question, Row
-from fedrap_simulation.methods.protocol import Method, Watch
+from fedrap_simulation.evaluation.rows import Answer, Cache, Promise, Question, Row
+from fedrap_simulation.methods.protocol import Method, Private, Watch
 from fedrap_simulation.methods.registry import make_method
 from fedrap_simulation.protocols.measure import measure
 from fedrap_simulation.protocols.splits import Published, Split, SplitKind, make_split
@@ -40,6 +40,7 @@ class Request:
     first_seed: int = 0
     least: int = 10
     tune: bool = True
+    promise: Promise | None = None
     data_dir: Path | None = None
     cache: Path | None = None
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)  # by method
@@ -109,7 +110,12 @@ class Evaluation:
                     least=request.least,
                     changes=request.changes.get(name, {}),
                     tune=request.tune,
+                    promise=request.promise if self._promises(name) else None,
                 )
+
+    def _promises(self, name: str) -> bool:
+        """Whether a method can promise anything; the others are measured without privacy."""
+        return isinstance(make_method(name, {}), Private)
 
     def run(self, tell: Tell) -> Iterator[Answer]:
         """One answer per question, from the cache where it is known."""
@@ -153,8 +159,13 @@ class Evaluation:
         if question.method not in self._tuned:
             method = make_method(question.method, question.changes)
             started = time.perf_counter()
-            # Under `paper` the published settings are used as they are.
-            if question.tune and question.protocol == "clean":
+            promise = question.promise
+            if promise is not None:
+                assert isinstance(method, Private)
+                method = method.private(promise.epsilon, promise.delta, promise.banded)
+            # Under `paper` the published settings are used as they are. Under a promise choosing
+            # would have to be charged, so the built-in ones are.
+            elif question.tune and question.protocol == "clean":
                 first = self._request.first_seed
                 method = method.tune(self.split(first).validation, first, watch)
             self._tuned[question.method] = (method, time.perf_counter() - started)

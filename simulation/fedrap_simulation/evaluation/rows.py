@@ -21,6 +21,14 @@ Ranks = npt.NDArray[np.int64]
 RESULT_VERSION = 1  # raise it when a method or a measure changes what a row means
 
 
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """What every user is promised: epsilon over all rounds, without amplification."""
+
+    epsilon: float
+    delta: float = 1e-5
+    banded: bool = True  # noise that takes itself back, else independent
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """All that decides a row."""
 
@@ -32,6 +40,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     least: int = 10
     changes: dict[str, Any] = {}  # settings that were changed by hand
     tune: bool = True
+    promise: Promise | None = None  # of differential privacy
     version: int = RESULT_VERSION
 
     def key(self) -> str:
@@ -66,6 +75,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     bytes_up: float
     bytes_down: float
     zeros: float | None
+    epsilon: float | None = (
+        None  # charged to a user who was asked as often as anybody; None: no promise
+    )
     settings: dict[str, Any]
     note: str = ""
 

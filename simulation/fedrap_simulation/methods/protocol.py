@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ class Cost:
     bytes_up: float = 0.0  # per device and round
     bytes_down: float = 0.0  # per device and round
     zeros: float | None = None  # share of exact zeros in the shared matrix
+    epsilon: float | None = None  # charged to a device; None where nothing is promised
     spared: float = 0.0  # seconds of learning that an earlier fit had already spent
 
 
@@ -40,6 +41,14 @@ class Fitted(Protocol):
 
     def scores(self, users: Rows) -> Scores:
         """Scores of all items for some users, higher is better: (len(users), m)."""
+
+
+@runtime_checkable
+class Private(Protocol):
+    """A method that can promise differential privacy."""
+
+    def private(self, epsilon: float, delta: float, banded: bool) -> Method:
+        """This method with the noise that keeps the promise, and settings that suit it."""
 
 
 class Method(Protocol):
