@@ -36,7 +36,7 @@ def add_evaluate_parser(commands: Any) -> None:
     parser.add_argument("--against", default=None, help="compare with this one, user by user")
     parser.add_argument("--epsilon", type=float, help="a promise to each user, for fedrap, c-only")
     parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument("--noise", choices=["banded", "independent"], default="independent")
+    parser.add_argument("--noise", choices=["banded", "independent"], default="banded")
     parser.add_argument("--no-tune", action="store_true", help="built-in settings as they are")
     parser.add_argument(
         "--set",

@@ -53,7 +53,7 @@ class Scale:
     every: int  # rounds between two looks at it
     regimes: tuple[Regime, ...]
     zeros: tuple[float, ...]  # shares of exact zeros in C
-    noises: tuple[float, ...]  # z
+    epsilons: tuple[float, ...]  # promises
     kept: tuple[float, ...]  # shares of each history
     thinned: tuple[str, ...]  # methods that learn from them
     sample: int  # items in a t-SNE
@@ -87,7 +87,7 @@ FULL = Scale(
         Regime(1.0, 20, 0.5, 1.0, 1),
     ),
     zeros=(0.0, 0.3, 0.5, 0.6, 0.7, 0.8),
-    noises=(0.0, 0.25, 0.5, 1.04, 2.0, 4.0),
+    epsilons=(1.0, 2.0, 4.0, 8.0),
     kept=(0.2, 0.4, 0.6, 0.8, 1.0),
     thinned=("popularity", "ials", "fedrap"),
     sample=600,
@@ -101,7 +101,7 @@ QUICK = Scale(
     every=2,
     regimes=(Regime(0.1, 6, 0.2, 0.985, 2), Regime(1.0, 4, 0.5, 1.0, 1)),
     zeros=(0.0, 0.5),
-    noises=(0.0, 1.0),
+    epsilons=(8.0, 64.0),
     kept=(0.5, 1.0),
     thinned=("popularity", "fedrap"),
     sample=60,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 import numpy as np
 
@@ -25,29 +23,29 @@ from fedrap_simulation.reproduce.published import NOISE, published
 from fedrap_simulation.reproduce.tables import PROTOCOLS, both_protocols, line_table, under
 
 DELTA = 1e-5
-ROUNDS, PART = 6, 0.5  # a device takes part three times in all
 PAPER = (Ask("fedrap-paper"), Ask("fedrap-noise"))
-SETTINGS = {
-    "schedule.rounds": ROUNDS,
-    "schedule.part": PART,
-    "method.dim": 24,
-    "learning.eta": 0.5,
-    "learning.decay": 0.8,
-    "learning.ridge": 50.0,
-}
-CLIP = 3.0
+OPEN = (
+    Ask("popularity"),
+    Ask("ease"),
+    Ask("ials"),
+)  # without any privacy, as lines to compare with
+NAMES = ("hr10", "ndcg10", "hr10_full", "ndcg10_full")
 
 
 class Noised(msgspec.Struct, frozen=True, kw_only=True):
-    """`solve` with one amount of noise, mean over the seeds."""
+    """`solve` under one promise, mean over the seeds."""
 
+    epsilon: float
+    banded: bool
     noise: float  # z
-    clipped: bool
-    epsilon: float | None  # None without noise
+    participations: int  # K
+    separation: int  # b
+    dim: int
     hr10: float
     ndcg10: float
     hr10_full: float
     ndcg10_full: float
+    deviation: float  # of ndcg10_full between seeds
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -55,22 +53,22 @@ class Cost(msgspec.Struct, frozen=True):
 
     paper: list[Line]
     ours: list[Noised]
-    popularity: Line
+    others: list[Line]
 
 
 def compute(bench: Bench) -> Cost:
-    """The paper's method under both protocols; ours on the honest one, built-in scoring."""
-    noises = bench.frame.scale.noises
-    ours = [_noised(bench, 0.0, clipped=False), *(_noised(bench, one) for one in noises)]
-    popularity = bench.lines([Ask("popularity")], "clean")[0]
-    return Cost(both_protocols(bench, PAPER), ours, popularity)
+    """The paper's method under both protocols; ours on the honest one, nothing chosen."""
+    ours = [
+        _noised(bench, epsilon, banded)
+        for banded in (False, True)
+        for epsilon in bench.frame.scale.epsilons
+    ]
+    others = [ask for ask in OPEN if ask.method in bench.frame.scale.clean]
+    return Cost(both_protocols(bench, PAPER), ours, bench.lines(others, "clean"))
 
 
-def _noised(bench: Bench, noise: float, *, clipped: bool = True) -> Noised:
-    changes = SETTINGS | {"schedule.noise": noise}
-    if clipped:
-        changes |= {"schedule.clip": CLIP}
-    method = bench.solve(Ask("fedrap", changes=changes))
+def _noised(bench: Bench, epsilon: float, banded: bool) -> Noised:
+    method = bench.solve(Ask("fedrap")).private(epsilon, DELTA, banded)
     found: list[dict[str, float]] = []
     for seed in bench.frame.seeds:
 
@@ -79,13 +77,18 @@ def _noised(bench: Bench, noise: float, *, clipped: bool = True) -> Noised:
             return measure(method.fit(task, seed, bench.say), task).summary()
 
         config = {"settings": method.settings, "seed": seed}
-        found.append(bench.piece("noise", config, dict[str, float], make))
-    names = ("hr10", "ndcg10", "hr10_full", "ndcg10_full")
+        found.append(bench.piece("promise", config, dict[str, float], make))
+    charged = method.epsilon
+    assert charged is not None
     return Noised(
-        noise=noise,
-        clipped=clipped,
-        epsilon=charged_epsilon(math.ceil(ROUNDS * PART), noise, DELTA) if noise else None,
-        **{name: float(np.mean([one[name] for one in found])) for name in names},
+        epsilon=charged,
+        banded=banded,
+        noise=method.schedule.noise,
+        participations=method.schedule.participations,
+        separation=method.schedule.separation,
+        dim=method.method.dim,
+        deviation=float(np.std([one["ndcg10_full"] for one in found])),
+        **{name: float(np.mean([one[name] for one in found])) for name in NAMES},
     )
 
 
@@ -100,12 +103,11 @@ def paper_epsilon(line: Line) -> float | None:
 def draw(found: Cost, frame: Frame) -> Drawn:
     """Tables, and NDCG over epsilon."""
     words = [
-        "Epsilon is for a whole user, delta 1e-5, by the number of rounds a device took part in, "
-        "without amplification. It is charged as fedrap_core.accounting charges it.",
-        f"fedrap: {ROUNDS} rounds of half the devices, so each takes part "
-        f"{math.ceil(ROUNDS * PART)} times; update clipped to {CLIP:g}, k 24. Noise is shared by "
-        f"all devices of a round, so it weighs more the fewer they are: here there are "
-        f"{frame.users}.",
+        "Epsilon is for a whole user over all rounds, delta 1e-5, zero-out adjacency, by the number "
+        "of rounds a device took part in, without amplification. It is charged as "
+        "fedrap_core.accounting charges it. Settings are the built-in ones for that epsilon.",
+        "Noise is shared by all devices of a round, so it weighs more the fewer they are: here "
+        f"there are {frame.users}.",
         LEAK,
     ]
     tables = [_paper(found, frame, one) for one in PROTOCOLS if under(found.paper, one)]
@@ -143,37 +145,52 @@ def _published(frame: Frame) -> Table:
 
 
 def _ours(found: Cost, frame: Frame) -> Table:
-    rows: list[list[Cell]] = []
-    for one in found.ours:
-        kind = "noised" if one.noise else ("clipped" if one.clipped else "neither")
-        quality: list[Cell] = [one.hr10, one.ndcg10, one.hr10_full, one.ndcg10_full]
-        rows.append([kind, one.noise, one.epsilon, *quality])
+    rows: list[list[Cell]] = [
+        [
+            "banded" if one.banded else "independent", one.epsilon, one.noise, one.participations,
+            one.separation, one.dim, one.hr10, one.ndcg10, one.hr10_full, one.ndcg10_full,
+        ]
+        for one in found.ours
+    ]  # fmt: skip
+    for line in found.others:
+        if line.mean is not None:
+            quality: list[Cell] = [line.mean[name] for name in NAMES]
+            rows.append([f"{line.label}, no privacy", None, None, None, None, None, *quality])
     heads = ("HR@10, 99 neg.", "NDCG@10, 99 neg.", "HR@10 full", "NDCG@10 full")
     return Table(
         title="fedrap by epsilon, protocol clean",
         protocol="clean",
-        columns=("update", "noise z", "epsilon", *heads),
+        columns=("noise", "epsilon", "z", "K", "b", "k", *heads),
         rows=rows,
         command=frame.reproduce("privacy"),
         seeds=frame.seeds,
-        settings=dict(SETTINGS) | {"schedule.clip": CLIP, "delta": DELTA},
-        digits={"noise z": 2, "epsilon": 1},
+        settings={"delta": DELTA},
+        digits={"z": 2, "epsilon": 1},
     )
 
 
 def _picture(found: Cost) -> Picture:
     figure, (axes,) = new_axes(height=3.8)
-    noised = [(one.epsilon, one.ndcg10_full) for one in found.ours if one.epsilon is not None]
-    axes.plot(*zip(*sorted(noised), strict=True), color=BLUE, marker="o", markersize=4)
-    axes.annotate("fedrap", max(noised), (6, 4), textcoords="offset points", color=BLUE)
-    levels = [("fedrap, same rounds, no privacy", found.ours[0].ndcg10_full, BLUE)]
-    if found.popularity.mean is not None:
-        levels.append(("popularity", found.popularity.mean["ndcg10_full"], GREY))
-    for words, level, colour in levels:
-        axes.axhline(level, color=colour, linestyle=":", linewidth=1)
+    for banded, style in ((True, "-"), (False, "--")):
+        points = [(one.epsilon, one.ndcg10_full) for one in found.ours if one.banded == banded]
+        axes.plot(
+            *zip(*sorted(points), strict=True),
+            color=BLUE,
+            marker="o",
+            markersize=4,
+            linestyle=style,
+        )
+        words = "fedrap, banded" if banded else "fedrap, independent"
+        shift = (6, 6) if banded else (6, -12)
+        axes.annotate(words, max(points), shift, textcoords="offset points", color=BLUE)
+    for line in found.others:
+        if line.mean is None:
+            continue
+        level = line.mean["ndcg10_full"]
+        axes.axhline(level, color=GREY, linestyle=":", linewidth=1)
         axes.annotate(
-            words, (0.01, level), (0, 3), xycoords=("axes fraction", "data"),
-            textcoords="offset points", color=colour, fontsize=8.5,
+            f"{line.label}, no privacy", (0.01, level), (0, 3), xycoords=("axes fraction", "data"),
+            textcoords="offset points", color=GREY, fontsize=8.5,
         )  # fmt: skip
     for line in found.paper:
         epsilon = paper_epsilon(line)

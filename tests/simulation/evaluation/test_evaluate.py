@@ -100,3 +100,23 @@ def test_a_wrong_word_says_what_would_be_right(
 ) -> None:
     assert run(["evaluate", "--data", DATA, *arguments]) != 0
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("noise", ["banded", "independent"])
+def test_a_promise_is_in_every_row_of_who_can_make_one(tmp_path: Path, noise: str) -> None:
+    more = ["--epsilon", "3", "--delta", "1e-6", "--noise", noise]
+    found = evaluate(tmp_path, *more, method="fedrap,c-only,popularity")
+    ours, alone, popularity = found["rows"]
+    for row in (ours, alone):
+        assert row["epsilon"] == pytest.approx(3.0, rel=1e-6)
+        schedule = row["settings"]["schedule"]
+        assert schedule["noise"] > 0
+        assert row["settings"]["delta"] == 1e-6
+        assert len(schedule["coefficients"]) == (2 if noise == "banded" else 1)
+        assert row["seconds_tuning"] < 1
+    assert popularity["epsilon"] is None
+
+
+def test_a_promise_of_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "--data", DATA, "--method", "fedrap", "--epsilon", "0"]) != 0
+    assert "--epsilon wants a number above 0" in capsys.readouterr().err
