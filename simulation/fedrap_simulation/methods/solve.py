@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.accounting import charged_epsilon, charged_noise, noise_for
-from fedrap_core.banded import INDEPENDENT, optimal_coefficients
+from fedrap_core.banded import optimal_coefficients
 from fedrap_core.learn import Learning
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_simulation.data.interactions import Histories, Rows
@@ -29,6 +29,7 @@ from fedrap_simulation.engine.solve_rounds import Released, Schedule, run_rounds
 from fedrap_simulation.engine.solve_scoring import Tastes, derive_tastes, once
 from fedrap_simulation.engine.types import Matrix
 from fedrap_simulation.methods.learnt import Learnt, Shelf
+from fedrap_simulation.methods.promises import preset_for
 from fedrap_simulation.methods.protocol import Cost, Scores, Watch
 from fedrap_simulation.methods.tuning import require_validation
 from fedrap_simulation.protocols.measure import gains, measure
@@ -38,11 +39,6 @@ METHOD = SolveMethod(dim=64)
 LEARNING = Learning(eta=0.2, decay=0.985, memory=0.9)
 SCHEDULE = Schedule(rounds=100, part=0.1)
 SCORING = Scoring()
-# Under a promise: few large rounds. Chosen on the validation of ml-1m at epsilon 8.
-PRIVATE_METHOD = SolveMethod(dim=32, prefixes=100)
-PRIVATE_LEARNING = Learning(eta=0.5, decay=0.8, memory=0.9, ridge=50.0, zeros=0.5)
-PRIVATE_SCHEDULE = Schedule(rounds=6, part=0.5, clip=3.0)
-PRIVATE_SCORING = Scoring(ridge=5.0)
 VOTERS = 4000  # devices that help to choose the scalars, at most
 _SHELF = Shelf()
 # One step at a time from the best so far: (name of the scalar, its candidates).
@@ -165,17 +161,16 @@ class Solve:
         Epsilon is for a whole user over all rounds and not amplified. Rows and triangle are one
         vector, clipped and noised as one; nothing else leaves, so scalars are not chosen.
         """
-        turns, rounds = PRIVATE_SCHEDULE.turns, PRIVATE_SCHEDULE.rounds
-        coefficients = optimal_coefficients(turns, rounds) if banded else INDEPENDENT
-        noise = noise_for(epsilon, delta, PRIVATE_SCHEDULE.participations)
+        preset = preset_for(epsilon)
+        schedule = preset.schedule
+        coefficients = optimal_coefficients(schedule.turns if banded else 1, schedule.rounds)
+        noise = noise_for(epsilon, delta, schedule.participations) * hypot(*coefficients)
         return replace(
             self,
-            method=PRIVATE_METHOD,
-            learning=PRIVATE_LEARNING,
-            scoring=PRIVATE_SCORING,
-            schedule=replace(
-                PRIVATE_SCHEDULE, noise=noise * hypot(*coefficients), coefficients=coefficients
-            ),
+            method=preset.method,
+            learning=preset.learning,
+            scoring=preset.scoring,
+            schedule=replace(schedule, noise=noise, coefficients=coefficients),
             delta=delta,
         )
 

@@ -103,8 +103,8 @@ def paper_epsilon(line: Line) -> float | None:
 def draw(found: Cost, frame: Frame) -> Drawn:
     """Tables, and NDCG over epsilon."""
     words = [
-        "Epsilon is for a whole user over all rounds, delta 1e-5, zero-out adjacency, by the number "
-        "of rounds a device took part in, without amplification. It is charged as "
+        "Epsilon is for a whole user over all rounds, delta 1e-5, zero-out adjacency, by the "
+        "number of rounds a device took part in, without amplification. It is charged as "
         "fedrap_core.accounting charges it. Settings are the built-in ones for that epsilon.",
         "Noise is shared by all devices of a round, so it weighs more the fewer they are: here "
         f"there are {frame.users}.",
