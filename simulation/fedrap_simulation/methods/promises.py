@@ -47,7 +47,7 @@ class Preset:
 
 PRESETS = (
     Preset(8.0, dim=48, rounds=6, clip=6.0, ridge=30.0),
-    Preset(4.0, dim=32, rounds=6, clip=6.0, ridge=50.0),
+    Preset(4.0, dim=24, rounds=6, clip=6.0, ridge=70.0),
     Preset(0.0, dim=24, rounds=4, clip=6.0, ridge=100.0),
 )
 
