@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrap_simulation.methods.fitted import Factors, touched
 from fedrap_simulation.methods.protocol import Fitted, Watch
-from fedrap_simulation.methods.tuning import Patience, choose_epochs, run
+from fedrap_simulation.methods.tuning import Patience, choose_epochs, is_large, run
 from fedrap_simulation.protocols.task import Task
 
 # A step solves all users and all items once.
@@ -34,14 +34,18 @@ class Ials:
         return asdict(self)
 
     def tune(self, task: Task, seed: int, watch: Watch) -> Self:
-        """First the weights at one size, then the size at those weights."""
+        """First the weights at one size, then the size at those weights; fewer on a large task."""
+        large = is_large(task)
         grid = [
             replace(self, factors=64, regularization=regularization, alpha=alpha)
-            for alpha in (2.0, 5.0, 12.0)
-            for regularization in (3.0, 10.0, 30.0, 100.0)
+            for alpha in ((2.0, 5.0) if large else (2.0, 5.0, 12.0))
+            for regularization in ((10.0, 30.0, 100.0) if large else (3.0, 10.0, 30.0, 100.0))
         ]
         first = choose_epochs(grid, task, seed, lambda s, w: watch(0.6 * s, w), PATIENCE)
-        sizes = [replace(first, factors=factors) for factors in (64, 32, 128, 192)]
+        sizes = [
+            replace(first, factors=factors)
+            for factors in ((64, 192) if large else (64, 32, 128, 192))
+        ]
         return choose_epochs(sizes, task, seed, lambda s, w: watch(0.6 + 0.4 * s, w), PATIENCE)
 
     def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:

@@ -227,7 +227,7 @@ class Solve:
         self, task: Task, common: Matrix, scoring: Scoring, personal: bool
     ) -> npt.NDArray[np.float64]:
         tried = replace(self, scoring=scoring, personal=personal and self.personal)
-        return gains(measure(tried.view(task, common), task).full, task.items)
+        return gains(measure(tried.view(task, common), task, top=0).full, task.items)
 
 
 def pick_by_votes(

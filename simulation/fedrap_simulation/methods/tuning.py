@@ -60,7 +60,7 @@ def require_validation(task: Task) -> None:
 
 def quality(fitted: Fitted, task: Task) -> float:
     """What settings are chosen by: NDCG@10 among all items not seen."""
-    return float(gains(measure(fitted, task).full).mean())
+    return float(gains(measure(fitted, task, top=0).full).mean())
 
 
 def choose(candidates: Sequence[M], task: Task, seed: int, watch: Watch) -> M:

@@ -89,3 +89,10 @@ def test_a_question_to_some_is_the_same_question() -> None:
     assert one.users == 1
     assert one.targets.tolist() == [11]
     assert one.train.of(0).tolist() == [5, 6, 7, 8, 9]
+
+
+def test_without_a_top_the_ranks_are_the_same() -> None:
+    table = np.random.default_rng(1).normal(size=(2, ITEMS)).astype(np.float32)
+    whole, ranks = measure(Given(table), task()), measure(Given(table), task(), top=0)
+    assert np.array_equal(whole.full, ranks.full)
+    assert np.array_equal(whole.sampled, ranks.sampled)
