@@ -125,7 +125,7 @@ class Bench:
             methods=(ask.method,),
             protocol=protocol,
             seeds=self._order.seeds,
-            tune=self.frame.scale.tune,
+            tune=self.frame.scale.tune and ask.tune,
             data_dir=self._order.data_dir,
             cache=self._rows,
             changes={ask.method: self.frame.changes(ask)},

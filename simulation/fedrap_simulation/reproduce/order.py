@@ -117,6 +117,7 @@ class Ask:
     method: str
     label: str = ""
     changes: Changes = field(default_factory=dict)
+    tune: bool = True  # False: built-in settings, where choosing would take hours
 
     @property
     def name(self) -> str:
@@ -146,7 +147,8 @@ class Frame:
     def evaluate(self, asks: Sequence[Ask], protocol: ProtocolName) -> str:
         """The commands that make these lines again: one for each way to change a method."""
         rest = f"--protocol {protocol} --seeds {self.order.seeds}"
-        rest += "" if self.scale.tune else " --no-tune"
+        chosen = self.scale.tune and all(ask.tune for ask in asks)
+        rest += "" if chosen else " --no-tune"
         groups: list[list[Ask]] = []
         for ask in asks:
             for group in groups:
