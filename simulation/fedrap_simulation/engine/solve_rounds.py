@@ -123,6 +123,8 @@ def sum_shares(
             word = np.uint64((int8_seed << 20) + 2 * block & (2**64 - 1))
             round_rows(rows, method.dim, word)
             round_rows(triangles, method.dim, word + np.uint64(1))
+            if clip < np.inf:  # rounding may have made it longer; the accumulator clips again, too
+                clip_shares(part.starts, rows, triangles, clip)
         add_rows(part.items, rows, total)
         triangle += triangles.sum(axis=0, dtype=np.float64)
         touched[part.items] = True

@@ -80,7 +80,7 @@ def _noised(bench: Bench, epsilon: float, banded: bool) -> Noised:
             task = bench.split("clean", seed).test
             return measure(method.fit(task, seed, bench.say), task).summary()
 
-        config = {"settings": method.settings, "seed": seed}
+        config = {"settings": method.settings, "seed": seed, "clipped": "after rounding, too"}
         found.append(bench.piece("promise", config, dict[str, float], make))
     charged = method.epsilon
     assert charged is not None

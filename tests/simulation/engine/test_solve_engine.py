@@ -202,6 +202,16 @@ def test_a_row_is_clipped_before_the_whole() -> None:
     assert np.max(np.abs(free.values - found.values)) > 0.01
 
 
+def test_no_device_adds_more_than_the_clip_although_it_was_rounded() -> None:
+    common = some_items(8).items.to_float().astype(np.float64)
+    method, clip = SolveMethod(dim=DIM), 0.7
+    for seed in range(20):
+        one = some_histories(seed, users=1)
+        total = sum_shares(one, common, method, clip=clip, int8_seed=seed)
+        norm = np.sqrt(np.sum(total.values**2) + np.sum(total.triangle**2))
+        assert norm <= clip * (1 + 1e-6)
+
+
 def test_the_same_seed_gives_the_same_releases_and_noise_shows() -> None:
     histories = some_histories(11, users=30)
     learning = Learning(population=30, density=0.2)
