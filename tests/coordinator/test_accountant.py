@@ -66,11 +66,54 @@ def test_a_hundred_sampled_rounds_with_noise_1(
     assert two.epsilon == pytest.approx(cyclic, rel=5e-3)
 
 
-def test_four_phases_cost_more_than_two_and_less_than_no_amplification() -> None:
-    """13.84 (943 devices, 94 at a time); without any coin K = 25 costs 33.1."""
-    four = cyclic_poisson(1.0, (1.0,), 94 / 943, 4, 100, DELTA).epsilon
-    assert four == pytest.approx(13.84, abs=5e-3)
-    assert charged_epsilon(25, 1.0, DELTA) == pytest.approx(33.1, abs=0.05)
+@pytest.mark.parametrize(
+    ("devices", "cohort", "four"),
+    [
+        (943, 94, 13.84),
+        (943, 236, 33.1),
+        (6040, 100, 2.71),
+        (6040, 604, 13.89),
+        (1_000_000, 1000, 0.176),
+        (1_000_000, 10_000, 1.75),
+    ],
+)
+def test_a_hundred_rounds_in_four_phases(devices: int, cohort: int, four: float) -> None:
+    found = cyclic_poisson(1.0, (1.0,), cohort / devices, 4, 100, DELTA).epsilon
+    assert found == pytest.approx(four, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("noise", "participations", "epsilon"),
+    [
+        (1.0, 100, 91.8), (1.0, 50, 54.4), (1.0, 25, 33.1), (1.0, 10, 17.9), (1.0, 2, 6.57),
+        (1.0, 1, 4.38), (2.0, 100, 33.1), (2.0, 50, 20.7), (2.0, 10, 7.51), (2.0, 1, 1.99),
+        (4.0, 100, 13.2), (4.0, 50, 8.6), (4.0, 10, 3.34), (4.0, 1, 0.93),
+    ],
+)  # fmt: skip
+def test_what_is_charged_without_any_coin(
+    noise: float, participations: int, epsilon: float
+) -> None:
+    assert charged_epsilon(participations, noise, DELTA) == pytest.approx(epsilon, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("devices", "cohort", "noise", "delta", "one", "two", "four"),
+    [
+        (943, 94, 2.0, DELTA, 2.33, 3.48, 5.07),
+        (943, 94, 1.0, 943**-1.1, 5.10, 7.49, 10.6),
+        (6040, 604, 1.0, 6040**-1.1, 6.14, 8.91, 12.4),
+        (1_000_000, 10_000, 1.0, 1e6**-1.1, 1.12, 1.69, 2.45),
+    ],
+)
+def test_other_noise_and_other_delta(
+    devices: int, cohort: int, noise: float, delta: float, one: float, two: float, four: float
+) -> None:
+    rate = cohort / devices
+    plain = {each.accountant: each.epsilon for each in poisson(noise, rate, 100, delta)}[LOSSES]
+    assert plain == pytest.approx(one, rel=5e-3)
+    for phases, known in ((2, two), (4, four)):
+        found = cyclic_poisson(noise, (1.0,), rate, phases, 100, delta).epsilon
+        assert found == pytest.approx(known, rel=5e-3)
 
 
 def test_phases_that_everybody_joins_cost_what_is_charged() -> None:
