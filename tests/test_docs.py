@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from fedrap_coordinator.commands import run as coordinator
+from fedrap_coordinator.settings import load
+from fedrap_core.accounting import charged_epsilon
 from tests.harness import ITEMS, running
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +47,15 @@ def test_the_operators_commands_of_the_readme_exist(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     for command in re.findall(r"^fedrap-coordinator (\w[\w-]*)", README, re.MULTILINE):
         assert command in shown
+
+
+def test_the_settings_of_the_privacy_page_keep_their_promise(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    path = tmp_path / "fedrap.toml"
+    path.write_text(block, encoding="utf-8")
+    privacy = load(path, {}).privacy
+    assert charged_epsilon(privacy.cap, privacy.charged_noise, privacy.delta) <= 8.0
 
 
 def test_every_link_between_the_documents_leads_somewhere() -> None:
