@@ -11,7 +11,7 @@ from fedrap_simulation.methods.solve import pick_by_votes
 USERS = 900  # a lead of 0.3 / 30 = 1 % is asked for
 
 
-def gains_with_means(*means: float) -> np.ndarray:  # type: ignore[type-arg]
+def gains_with_means(*means: float) -> np.ndarray:
     return np.repeat(np.array(means)[:, None], USERS, axis=1)
 
 
