@@ -14,17 +14,8 @@ from typing import Protocol
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store.identity_protocol import DeviceRecord as DeviceRecord
 from fedrap_coordinator.store.identity_protocol import IdentityStore
-
-
-@dataclass(frozen=True)
-class StoredRelease:
-    """A version of C as served, and the running Gram matrix that belongs to it."""
-
-    version: int
-    step: int
-    devices: int  # updates in the sum that made it
-    body: bytes  # the encoded Release message
-    gram: bytes | None  # (k, k) float64 little-endian
+from fedrap_coordinator.store.operator_protocol import OperatorStore
+from fedrap_coordinator.store.operator_protocol import StoredRelease as StoredRelease
 
 
 @dataclass(frozen=True)
@@ -74,6 +65,7 @@ class RoundRow:
     opened_at: float
     assigned: int
     accepted: int
+    closed_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +76,7 @@ class Charge:
     came: bool
 
 
-class Store(IdentityStore, Protocol):
+class Store(IdentityStore, OperatorStore, Protocol):
     """All durable state of a coordinator."""
 
     async def open(self) -> None:
@@ -107,8 +99,11 @@ class Store(IdentityStore, Protocol):
         """The round that is neither released nor abandoned, with its counts and its plan."""
         ...
 
-    async def set_phase(self, round_id: bytes, phase: Phase) -> None:
-        """Keep a round's new phase. An abandoned round's sealed bodies are destroyed."""
+    async def set_phase(self, round_id: bytes, phase: Phase, now: float | None = None) -> None:
+        """Keep a round's new phase, with the time where that is its end.
+
+        An abandoned round's sealed bodies are destroyed.
+        """
         ...
 
     async def round_phase(self, round_id: bytes) -> Phase | None:

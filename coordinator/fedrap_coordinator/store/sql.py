@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store import sql_devices, sql_items, sql_rounds
+from fedrap_coordinator.store import sql_devices, sql_items, sql_releases, sql_rounds
 from fedrap_coordinator.store.engine import CONNECTIONS, open_engine
 from fedrap_coordinator.store.insert_once import insert_once
 from fedrap_coordinator.store.migrations import open_schema
@@ -31,14 +31,14 @@ from fedrap_coordinator.store.protocol import (
     RoundRow,
     StoredRelease,
 )
-from fedrap_coordinator.store.sql_identity_store import SqlIdentity
+from fedrap_coordinator.store.sql_operator_store import SqlOperator
 
 CHUNK = 64  # sealed bodies read at once
 MANY = 4096  # rows without a body
 T = TypeVar("T")
 
 
-class SqlStore(SqlIdentity):
+class SqlStore(SqlOperator):
     """A store behind a URL such as `sqlite:///fedrap.sqlite` or `postgresql://host/fedrap`."""
 
     def __init__(self, url: str) -> None:
@@ -76,8 +76,8 @@ class SqlStore(SqlIdentity):
     async def current_round(self) -> tuple[Round, bytes] | None:
         return await self._run(sql_rounds.current_round)
 
-    async def set_phase(self, round_id: bytes, phase: Phase) -> None:
-        await self._run(sql_rounds.set_phase, round_id, phase)
+    async def set_phase(self, round_id: bytes, phase: Phase, now: float | None = None) -> None:
+        await self._run(sql_rounds.set_phase, round_id, phase, now)
 
     async def round_phase(self, round_id: bytes) -> Phase | None:
         return await self._run(sql_rounds.round_phase, round_id)
@@ -123,7 +123,7 @@ class SqlStore(SqlIdentity):
         await self._run(sql_rounds.add_release, release, round_id)
 
     async def release(self, version: int | None) -> StoredRelease | None:
-        return await self._run(sql_rounds.find_release, version)
+        return await self._run(sql_releases.find_release, version)
 
     async def add_items(self, items: Sequence[str]) -> int:
         return await self._run(sql_items.add, items)
@@ -155,5 +155,5 @@ def _counts(db: sa.Connection) -> Counts:
         devices=of(t.device),
         tokens=of(t.token, t.token.c.used_at.is_(None)),
         items=of(t.item),
-        releases=of(t.release),
+        releases=of(t.release_fact),
     )

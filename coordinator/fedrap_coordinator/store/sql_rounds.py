@@ -11,6 +11,7 @@ from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.protocol import Added, Charge, RoundRow, StoredRelease
 from fedrap_coordinator.store.sql_devices import settle
+from fedrap_coordinator.store.sql_releases import insert_release
 
 _OVER = (Phase.RELEASED.value, Phase.ABANDONED.value)
 
@@ -64,7 +65,7 @@ def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
     return [
         RoundRow(
             row.id, row.step, row.release, Phase(row.phase), row.plan, row.opened_at,
-            assigned.get(bytes(row.id), 0), accepted.get(bytes(row.id), 0),
+            assigned.get(bytes(row.id), 0), accepted.get(bytes(row.id), 0), row.closed_at,
         )
         for row in rows
     ]  # fmt: skip
@@ -84,10 +85,11 @@ def charges_after(db: sa.Connection, round_id: bytes, after: bytes, count: int) 
     return [Charge(bytes(row.device_id), row.digest is not None) for row in db.execute(query)]
 
 
-def set_phase(db: sa.Connection, round_id: bytes, phase: Phase) -> None:
+def set_phase(db: sa.Connection, round_id: bytes, phase: Phase, now: float | None = None) -> None:
     """Keep a phase; a round that is over loses its sealed bodies."""
     db.execute(t.round_.update().where(t.round_.c.id == round_id).values(phase=phase.value))
     if phase.value in _OVER:
+        db.execute(t.round_.update().where(t.round_.c.id == round_id).values(closed_at=now))
         db.execute(t.update.update().where(t.update.c.round_id == round_id).values(body=None))
 
 
@@ -134,29 +136,7 @@ def sealed_after(
 
 def add_release(db: sa.Connection, release: StoredRelease, round_id: bytes | None) -> None:
     """Keep a version of C; its round is over in the same transaction."""
-    try:
-        db.execute(
-            t.release.insert().values(
-                version=release.version,
-                step=release.step,
-                devices=release.devices,
-                body=release.body,
-                gram=release.gram,
-            )
-        )
-    except IntegrityError as error:
-        raise ValueError(f"step {release.step} or its version was released before") from error
+    insert_release(db, release)
     if round_id is not None:
-        set_phase(db, round_id, Phase.RELEASED)
+        set_phase(db, round_id, Phase.RELEASED, release.facts.made_at or None)
         settle(db, round_id)
-
-
-def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None:
-    """A version of C, or the latest."""
-    query = t.release.select().order_by(t.release.c.version.desc()).limit(1)
-    if version is not None:
-        query = query.where(t.release.c.version == version)
-    row = db.execute(query).first()
-    if row is None:
-        return None
-    return StoredRelease(row.version, row.step, row.devices, row.body, row.gram)
