@@ -11,6 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from fedrap_coordinator.errors import Refusal, refusal_of
+from fedrap_coordinator.telemetry import PROBLEM
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
 
@@ -33,11 +34,13 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
         if refusal is None:
             return _bug(request)
         log.info("refused", extra={"problem": refusal.problem.code})
+        request[PROBLEM] = refusal.problem.code
         return problem_response(refusal)
     except web.HTTPException as error:
         if error.status < 400:
             raise
         known = _HTTP_ERRORS.get(error.status, problems.MALFORMED)
+        request[PROBLEM] = known.code
         return problem_response(Refusal(known))
     except Exception:
         return _bug(request)
@@ -69,4 +72,5 @@ def _bug(request: web.Request) -> web.Response:
     """The traceback goes to the log, nothing of it to the caller."""
     name = request.match_info.route.name or "?"
     log.exception("internal error", extra={"route": name})
+    request[PROBLEM] = problems.INTERNAL.code
     return problem_response(Refusal(problems.INTERNAL))

@@ -23,6 +23,7 @@ from fedrap_coordinator.statement import privacy_document
 from fedrap_coordinator.stepping import Stepper
 from fedrap_coordinator.store.protocol import Added, Store
 from fedrap_core.items import is_item_id
+from fedrap_core.plan import Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import encode_value
 from fedrap_core.wire.messages import (
@@ -55,6 +56,26 @@ class Coordinator:
     def round(self) -> Round | None:
         """The open round, as a value."""
         return self._stepper.round
+
+    @property
+    def model(self) -> Model | None:
+        """The latest release."""
+        return self._stepper.model
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the open round, or of the next."""
+        return self._stepper.plan
+
+    @property
+    def is_over(self) -> bool:
+        """All rounds of the task were made."""
+        return self._stepper.is_over
+
+    @property
+    def queue(self) -> tuple[int, int]:
+        """Requests that wait for the batch writer, and the bytes of their bodies."""
+        return 0, 0
 
     async def start(self) -> None:
         """Take up where the store left off: the latest release, and the round that was open.

@@ -39,6 +39,19 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8470
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 4 * 1024 * 1024
     retry_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 30.0  # ask again, at the least
+    shutdown_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 20.0  # for answers begun
+    certificate: str = ""  # PEM of the chain; with it devices are served over TLS
+    private_key: str = ""  # PEM, of that certificate
+
+    def __post_init__(self) -> None:
+        if bool(self.certificate) != bool(self.private_key):
+            raise ValueError("certificate and private_key belong together")
+
+
+class Releases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many versions of C are kept; devices with an older one fetch the whole."""
+
+    keep: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 50
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,6 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     scoring: Scoring = Scoring()  # of `solve`
     enrolment: Enrolment = Enrolment()
     sealing: Sealing = Sealing()
+    releases: Releases = Releases()
     admin: AdminFace = AdminFace()
 
     def plan(self) -> Plan:

@@ -138,7 +138,9 @@ class Stepper:
     async def _make_first_release(self) -> None:
         view = await self._store.extent()
         if view.items:
-            model = await asyncio.to_thread(first_model, self._task, view, self._settings)
+            model = await asyncio.to_thread(
+                first_model, self._task, view, self._settings, self._clock()
+            )
             await self._store.add_release(model.stored, None)
             self._model = model
 
@@ -158,7 +160,7 @@ class Stepper:
     async def _move(self, phase: Phase) -> None:
         assert self._round is not None
         moved = self._round.to(phase)
-        await self._store.set_phase(moved.id, phase)
+        await self._store.set_phase(moved.id, phase, self._clock())
         self._round = moved
         log.info(
             "round moved",
@@ -179,9 +181,11 @@ class Stepper:
                 round_.step,
             )
             total = summed.total
+            alike = await self._store.alike(model.common.size)  # of items that are new
             made = await asyncio.to_thread(
-                next_model, self._task, model, total, view, self._settings, summed.clip
-            )
+                next_model, self._task, model, total, view, self._settings, summed.clip,
+                alike, self._clock(),
+            )  # fmt: skip
         except BrokenModel:
             log.exception("round abandoned", extra={"step": round_.step})
             await self._move(Phase.ABANDONED)
@@ -189,4 +193,5 @@ class Stepper:
             await self._store.add_release(made.stored, round_.id)
             self._model = made
             log.info("released", extra={"version": made.stored.version, "updates": total.devices})
+            await self._store.prune_releases(self._settings.releases.keep)
         self._round = None

@@ -96,7 +96,7 @@ def test_sigterm_ends_the_process_with_0(site: tuple[Path, int, list[str]]) -> N
         assert _join(folder, port, 0, tokens[0])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=15) == 0
-    assert '"accepted": 1' in _command(folder, "status").stdout
+    assert '"accepted": 1' in _command(folder, "status", "--json").stdout
 
 
 def test_kill_9_loses_no_accepted_update_and_the_round_goes_on(
@@ -108,7 +108,7 @@ def test_kill_9_loses_no_accepted_update_and_the_round_goes_on(
             assert _join(folder, port, number, token)
             os.kill(process.pid, signal.SIGKILL)
             process.wait(timeout=15)
-    status = _command(folder, "status").stdout
+    status = _command(folder, "status", "--json").stdout
     assert '"releases": 2' in status
     assert '"step": 2' in status
 

@@ -49,6 +49,16 @@ def open_engine(url: str) -> sa.Engine:
     )
 
 
+def without_password(url: str) -> str:
+    """The URL as it may be shown.
+
+    Raises:
+        StoreUnavailable: not a URL.
+    """
+    engine = open_engine(url)
+    return engine.url.render_as_string(hide_password=True)
+
+
 def _sqlite_pragmas(connection: Any, _record: Any) -> None:
     """WAL survives a kill -9, and without it each write costs ten times as much."""
     connection.isolation_level = None  # the begin event below starts transactions
