@@ -45,9 +45,10 @@ def read_items(name: str, text: str) -> list[NewItem]:
         for line, raw in _lines(Path(name).suffix.lower(), text):
             try:
                 item = _item(raw)
-                if item.id in items:
-                    raise _Bad(f"{item.id!r} stands in line {first[item.id]} already")
-                items[item.id], first[item.id] = item, line
+                if items.setdefault(item.id, item) != item:
+                    where = first[item.id]
+                    raise _Bad(f"{item.id!r} has other attributes in line {where}")
+                first.setdefault(item.id, line)
             except _Bad as bad:
                 wrong.append(f"{name}:{line}: {bad}")
     except _WrongFile as bad:

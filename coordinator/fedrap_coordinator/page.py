@@ -165,7 +165,8 @@ async def _events(request: web.Request) -> web.StreamResponse:
 
 async def end_streams(app: web.Application) -> None:
     """Before the port closes: streams have no end of their own."""
-    tasks: list[asyncio.Task[Any]] = list(app[STREAMS])
+    streams = app[STREAMS]
+    tasks: list[asyncio.Task[Any]] = [*streams]
     for task in tasks:
         task.cancel()
     for task in tasks:

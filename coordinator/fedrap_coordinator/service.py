@@ -1,51 +1,67 @@
-"""The coordinator: what devices ask of it, and the order in which its parts answer.
-
-CPU work (verify, unseal, sum) runs in threads.
-"""
+"""The coordinator: what devices ask of it, and the order in which its parts answer."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
+import logging
+import random
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fedrap_coordinator.admission import check_envelope, read_update
-from fedrap_coordinator.errors import ConfigError, Refusal
+from fedrap_coordinator import pacing
+from fedrap_coordinator.errors import ConfigError, Refusal, StoreGone
+from fedrap_coordinator.faults import Reached, pass_by
+from fedrap_coordinator.ingest import Ingest, Opening, Signed
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.participation import why_not, why_too_new
+from fedrap_coordinator.offers import Offers
+from fedrap_coordinator.rate_limits import Buckets
 from fedrap_coordinator.releases import Model, Served
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.serving import Serving
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.statement import privacy_document
 from fedrap_coordinator.stepping import Stepper
-from fedrap_coordinator.store.protocol import Added, Store
+from fedrap_coordinator.store.batches import Added, Sent, Tally
+from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import is_item_id
 from fedrap_core.plan import Plan
 from fedrap_core.wire import problems
-from fedrap_core.wire.codec import encode_value
-from fedrap_core.wire.messages import (
-    Accepted,
-    Catalogue,
-    Offer,
-    OfferRequest,
-)
+from fedrap_core.wire.messages import Accepted, Catalogue, Offer
+
+log = logging.getLogger(__name__)
+TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
+
+_REFUSED = {
+    Added.REPLAYED: problems.REPLAYED,
+    Added.UNKNOWN: problems.NOT_ENROLLED,
+    Added.REVOKED: problems.REVOKED,
+    Added.CONFLICT: problems.CONFLICTING_UPDATE,
+    Added.UNASSIGNED: problems.NOT_ASSIGNED,
+}
 
 
 class Coordinator:
     """One task: its devices, its rounds, its releases. `clock` gives seconds of wall time."""
 
     def __init__(
-        self, store: Store, keyring: Keyring, settings: Settings, clock: Callable[[], float]
+        self,
+        store: Store,
+        keyring: Keyring,
+        settings: Settings,
+        clock: Callable[[], float],
+        reached: Reached = pass_by,
     ) -> None:
         self.store = store
         self.keyring = keyring
         self._settings = settings
         self._clock = clock
-        self._stepper = Stepper(store, keyring, settings, clock)
+        self._stepper = Stepper(store, keyring, settings, clock, reached)
         self._serving = Serving(store, settings, self._stepper)
+        self._ingest = Ingest(store, self._stepper.aggregator, settings.ingest, clock)
+        self._offers = Offers(self._stepper, self._ingest, keyring, settings, clock)
+        self._buckets = Buckets(settings.limits.device)
+        self._serves = False
 
     @property
     def task(self) -> bytes:
@@ -56,6 +72,11 @@ class Coordinator:
     def round(self) -> Round | None:
         """The open round, as a value."""
         return self._stepper.round
+
+    @property
+    def is_ready(self) -> bool:
+        """Does the database serve, as far as was last seen?"""
+        return self._serves
 
     @property
     def model(self) -> Model | None:
@@ -72,11 +93,6 @@ class Coordinator:
         """All rounds of the task were made."""
         return self._stepper.is_over
 
-    @property
-    def queue(self) -> tuple[int, int]:
-        """Requests that wait for the batch writer, and the bytes of their bodies."""
-        return 0, 0
-
     async def start(self) -> None:
         """Take up where the store left off: the latest release, and the round that was open.
 
@@ -86,54 +102,74 @@ class Coordinator:
         try:
             await self.store.open()
             await self._stepper.start()
+            self._serves = True
         except BaseException:
             await self.store.close()
             raise
 
+    async def run(self) -> None:
+        """Step whenever that is due, until cancelled; a database that is away is tried again."""
+        while True:
+            try:
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._stepper.due.wait()
+            except TimeoutError:
+                pass
+            self._stepper.due.clear()
+            try:
+                await self.advance()
+            except StoreGone as error:
+                if self._serves:
+                    log.error("the database is away; trying again", extra={"said": str(error)})
+                self._serves = False
+                await asyncio.sleep(TICK_SECONDS)
+            except Exception:
+                log.exception("the round could not go on; trying again")
+                await asyncio.sleep(TICK_SECONDS)
+
     async def stop(self) -> None:
-        """Put the open round to sleep and give the store back."""
-        async with self._stepper.turn:
-            await self._stepper.sleep()
-            await self.store.close()
-
-    async def offer(self, device: bytes, request: OfferRequest) -> Offer:
-        """A place in the open round for a device that may take part; asking twice costs once."""
-        async with self._stepper.turn:
-            await self._stepper.advance()
-            round_, model = self._stepper.round, self._stepper.model
-            if round_ is None and self._stepper.is_over:
-                raise Refusal(problems.TASK_OVER)
-            if round_ is None or model is None or round_.phase is not Phase.COLLECTING:
-                raise self._later(problems.NO_ROUND)
-            if request.release != round_.release:
-                raise Refusal(
-                    problems.STALE_MODEL,
-                    f"this round trains release {round_.release}; fetch it and ask again",
-                    retry_after=0,
-                )
-            if not await self.store.is_assigned(round_.id, device):
-                await self._give_place(round_, device)
-            return self._offer(round_, model)
-
-    async def accept(self, device: bytes, round_id: bytes, body: bytes) -> Accepted:
-        """Verify, unseal, decode, admit, store: what is answered with Accepted is never lost."""
-        digest = hashlib.sha256(body).digest()
-        receipt = Accepted(round=round_id, digest=digest)
-        if await self.store.update_digest(round_id, device) == digest:
-            return receipt
+        """Finish what came in, put the open round to sleep and give the store back."""
+        await self._ingest.close()
         try:
-            await self._admit(device, round_id, digest, body)
-        except Refusal as refusal:
-            # The same bytes may have come in twice at once, and the first have ended the round.
-            late = refusal.problem is problems.ROUND_CLOSED
-            if not late or await self.store.update_digest(round_id, device) != digest:
-                raise
-        return receipt
+            await self._stepper.sleep()
+        except StoreGone:
+            log.exception("the round could not be put to sleep; it goes on at the next start")
+        await self.store.close()
 
     async def advance(self) -> None:
         """Let time pass: end, abandon or open rounds as the law says."""
-        async with self._stepper.turn:
-            await self._stepper.advance()
+        await self._stepper.advance()
+        self._serves = True
+
+    async def offer(self, signed: Signed) -> Offer:
+        """A place in the open round for a device that may take part; asking twice costs once.
+
+        Where there is none now, a device that is willing to wait is answered when there is.
+        """
+        await self._ingest.prove(signed)
+        self._slow_down(signed.device)
+        return await self._offers.offer(signed)
+
+    async def accept(self, signed: Signed, round_id: bytes) -> Accepted:
+        """Verify, unseal, decode, admit, store: what is answered with Accepted is never lost."""
+        opening = self._offers.opening(round_id)
+        if opening is None:  # another process may have opened it
+            await self._stepper.catch_up()
+            opening = self._offers.opening(round_id)
+        checked = await self._ingest.check(signed, opening)
+        self._slow_down(signed.device)
+        body = signed.body if opening is not None and checked.fault is None else None
+        sent = Sent(signed.device, signed.nonce, checked.digest, body)
+        added, tally = await self._keep(round_id, sent)
+        if added in (Added.STORED, Added.DUPLICATE):
+            return Accepted(round=round_id, digest=checked.digest)
+        if added is Added.EXPIRED:
+            raise Refusal(problems.CERTIFICATE_EXPIRED, retry_after=0)
+        if checked.fault is not None and added in (Added.CLOSED, Added.CONFLICT):
+            raise checked.fault
+        if added is not Added.CLOSED:
+            raise Refusal(_REFUSED[added])
+        raise self._closed(tally, opening)
 
     async def release(self, version: int | None) -> Served:
         """A version of C, or the latest, ready to serve."""
@@ -166,69 +202,28 @@ class Coordinator:
         await self.advance()
         return count
 
-    async def _give_place(self, round_: Round, device: bytes) -> None:
-        if not round_.has_room(self._settings.round):
-            raise self._later(problems.NO_ROUND)
-        rule, now = self._stepper.plan.privacy, self._clock()
-        if await self.store.assign(round_.id, device, round_.step, rule.separation, rule.cap, now):
-            self._stepper.count(round_.with_assigned())
-            return
-        known = await self.store.device(device)
-        if known is None:
-            raise Refusal(problems.NOT_ENROLLED)
-        problem = why_not(known.last_step, known.participations, round_.step, rule)
-        if problem is problems.BUDGET_SPENT:
-            raise Refusal(problem)  # time does not cure it
-        new = why_too_new(known.first_step, known.not_before, known.free_at, round_.step, now)
-        raise self._later(problem or new or problems.TOO_SOON)
+    async def _keep(self, round_id: bytes, sent: Sent) -> tuple[Added, Tally]:
+        """Store an update; a round that another process put to sleep is woken up first."""
+        most = self._settings.round.max_updates
+        added, tally = await self._ingest.update(round_id, sent, most)
+        if added is Added.CLOSED and tally.phase is Phase.SHUTDOWN:
+            await self._stepper.catch_up()
+            again = Sent(sent.device, None, sent.digest, sent.body)  # its nonce is counted
+            added, tally = await self._ingest.update(round_id, again, most)
+        self._stepper.see(round_id, tally)
+        return added, tally
 
-    def _offer(self, round_: Round, model: Model) -> Offer:
-        age = self._clock() - round_.opened_at
-        return Offer(
-            task=self.task,
-            round=round_.id,
-            step=round_.step,
-            plan=encode_value(self._stepper.plan),
-            release=round_.release,
-            model=model.message.model,
-            seal_key=self.keyring.point(round_.seal_id),
-            seal_id=round_.seal_id,
-            closes_in=max(0.0, self._settings.round.max_seconds - age),
-        )
+    def _closed(self, tally: Tally, opening: Opening | None) -> Refusal:
+        """Too late, or too early: the bytes of a round that only sleeps are worth sending again."""
+        if tally.phase is None:
+            return Refusal(problems.NOT_FOUND, "there never was such a round")
+        least = self._settings.serve.retry_seconds
+        if tally.phase is Phase.SHUTDOWN or (tally.phase is Phase.COLLECTING and opening is None):
+            return Refusal(problems.UNAVAILABLE, retry_after=least)
+        after = pacing.come_back(0.0, least, random.random())
+        return Refusal(problems.ROUND_CLOSED, "the round is over: it has all it takes", after)
 
-    async def _open_offer(self, round_id: bytes) -> tuple[Offer, Model]:
-        """The open round's offer; refuses with the reason when `round_id` is not that round."""
-        round_, model = self._stepper.round, self._stepper.model
-        if round_ is not None and model is not None and round_.id == round_id:
-            if round_.phase is Phase.COLLECTING:
-                return self._offer(round_, model), model
-        elif await self.store.round_phase(round_id) is None:
-            raise Refusal(problems.NOT_FOUND, "there never was such a round")
-        raise self._later(problems.ROUND_CLOSED)
-
-    async def _admit(self, device: bytes, round_id: bytes, digest: bytes, body: bytes) -> None:
-        update = read_update(body, self._settings.serve.max_body_bytes)
-        offer, model = await self._open_offer(round_id)
-        check_envelope(update, offer, device)
-        if not await self.store.is_assigned(round_id, device):
-            raise Refusal(problems.NOT_ASSIGNED)
-        await asyncio.to_thread(self._stepper.aggregator.check, update, model.common)
-        async with self._stepper.turn:
-            await self._keep(device, round_id, digest, body)
-            await self._stepper.advance()
-
-    async def _keep(self, device: bytes, round_id: bytes, digest: bytes, body: bytes) -> None:
-        round_ = self._stepper.round
-        if round_ is None or round_.id != round_id or round_.phase is not Phase.COLLECTING:
-            raise self._later(problems.ROUND_CLOSED)
-        added = await self.store.add_update(round_id, device, digest, body, self._clock())
-        if added is Added.CONFLICT:
-            raise Refusal(problems.CONFLICTING_UPDATE)
-        if added is Added.STORED:
-            self._stepper.count(round_.with_accepted())
-
-    def _later(self, problem: problems.Problem) -> Refusal:
-        """A refusal that says when to come back, spread so that devices do not all come at once."""
-        wait = self._settings.serve.retry_seconds
-        spread = int.from_bytes(os.urandom(2), "big") / 65536
-        return Refusal(problem, retry_after=wait * (1 + spread))
+    def _slow_down(self, device: bytes) -> None:
+        wait = self._buckets.take(device, time.monotonic())
+        if wait:
+            raise Refusal(problems.SLOW_DOWN, retry_after=wait)

@@ -124,6 +124,6 @@ _ABOUT = {
     "common_zeros": "Share of C that is exactly zero.",
     "epsilon_promised": "Epsilon of a device that takes part K times; infinite without noise.",
     "epsilon_spent": "Epsilon of the device that was charged most.",
-    "ingest_queue": "Requests that wait for the batch writer.",
+    "ingest_queue": "Requests of devices in hand.",
     "ingest_queue_bytes": "Their bodies.",
 }

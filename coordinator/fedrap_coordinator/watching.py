@@ -33,13 +33,19 @@ class Watch:
     """One for each process. `clock` gives seconds of wall time."""
 
     def __init__(
-        self, store: Store, coordinator: Coordinator, settings: Settings, clock: Callable[[], float]
+        self,
+        store: Store,
+        coordinator: Coordinator,
+        settings: Settings,
+        clock: Callable[[], float],
+        in_hand: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
         self.telemetry = Telemetry(self.gauges)
         self._store = store
         self._coordinator = coordinator
         self._settings = settings
         self._clock = clock
+        self._in_hand = in_hand
         self._states = DeviceStates()
         self._catalogue: Document = {}
         self._counted_at = -math.inf
@@ -72,7 +78,7 @@ class Watch:
                 "common_zeros": self._share_of_zeros(model),
             }
         most = max(self._states.charged, default=0)
-        waiting, waiting_bytes = coordinator.queue
+        waiting, waiting_bytes = self._in_hand()
         return found | {
             "rounds_total": float(self._settings.round.total),
             "epsilon_promised": overview.epsilon_after(rule.cap, rule),

@@ -9,6 +9,7 @@ import pytest
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store.operator_protocol import Facts, Imported, NewItem, Quality
 from fedrap_coordinator.store.protocol import Store, StoredRelease
+from tests.contracts.one_by_one import add_update, assign
 from tests.contracts.test_stores import device_id, round_id
 
 BOOK, FILM = {"category": "book", "title": "Emma"}, {"category": "film", "year": "1995"}
@@ -31,8 +32,8 @@ async def test_an_earlier_release_returns_under_a_new_version_and_ends_the_open_
     await store.open_round(Round(round_id(1), 4, 4, 5.0), b"plan")
     await store.add_tokens([b"t" * 32], 0.0)
     await store.enrol(b"t" * 32, device_id(1), b"k" * 65, 0.0)
-    assert await store.assign(round_id(1), device_id(1), 4, 2, 9, 6.0)
-    await store.add_update(round_id(1), device_id(1), b"d" * 32, b"sealed", 6.0)
+    assert await assign(store, round_id(1), device_id(1), 4, 2, 9, 6.0)
+    await add_update(store, round_id(1), device_id(1), b"d" * 32, b"sealed", 6.0)
     await store.roll_back(release(5, 3, restores=2))
     latest = await store.release(None)
     assert latest == release(5, 3, restores=2)
@@ -82,7 +83,7 @@ async def test_old_bodies_go_and_what_is_known_of_them_stays(store: Store) -> No
 async def test_a_round_has_its_end(store: Store) -> None:
     for number, phase in ((1, Phase.ABANDONED), (2, Phase.SUMMING)):
         await store.open_round(Round(round_id(number), 1, 1, float(number)), b"plan")
-        await store.set_phase(round_id(number), phase, 8.0)
+        await store.set_phase(round_id(number), phase, now=8.0)
     await store.add_release(replace(release(1, 1), facts=Facts(made_at=9.0)), round_id(2))
     assert [row.closed_at for row in await store.rounds(3)] == [9.0, 8.0]
 
@@ -148,14 +149,14 @@ async def test_devices_by_state_are_those_that_the_admission_would_tell(store: S
         await store.enrol(name.encode().ljust(32), device_id(place), b"k" * 65, 0.0)
     for number, step, who in ((1, 1, 2), (2, 3, 2), (3, 4, 1), (4, 5, 5)):
         await store.open_round(Round(round_id(number), step, 1, float(number)), b"plan")
-        assert await store.assign(round_id(number), device_id(who), step, 2, 2, 1.0)
+        assert await assign(store, round_id(number), device_id(who), step, 2, 2, 1.0)
     await store.revoke_device(device_id(3), 1.0)
     await store.renew_device(device_id(4), 2.0, "none")
     states = await store.device_states(5, 2, 2, 3.0)
     assert (states.ready, states.resting, states.spent) == (1, 2, 1)
     assert (states.revoked, states.expired, states.waiting) == (1, 1, 0)
     assert states.charged == {0: 3, 1: 2, 2: 1}
-    may = [await store.assign(round_id(4), device_id(who), 5, 2, 2, 3.0) for who in range(6)]
+    may = [await assign(store, round_id(4), device_id(who), 5, 2, 2, 3.0) for who in range(6)]
     assert may == [True, False, False, False, False, None]
 
 

@@ -149,6 +149,7 @@ async def test_status_shows_the_open_round(
         "unused_tokens": 0,
         "items": 0,
         "releases": 0,
+        "latest": None,
         "round": {"step": 4, "phase": "collecting", "assigned": 0, "accepted": 0},
     }
 

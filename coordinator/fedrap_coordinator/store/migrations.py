@@ -27,7 +27,13 @@ STEPS: dict[int, tuple[str, ...]] = {
         "JOIN round ON round.id = update_.round_id "
         "WHERE update_.device_id = device.id AND round.phase = 'released')",
     ),
-    3: (),
+    3: (
+        "ALTER TABLE round ADD COLUMN assigned INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE round ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0",
+        "UPDATE round SET "
+        "assigned = (SELECT COUNT(*) FROM assignment WHERE assignment.round_id = round.id), "
+        "accepted = (SELECT COUNT(*) FROM update_ WHERE update_.round_id = round.id)",
+    ),
     # A version may publish the C of an earlier step again, so a step is no longer unique there.
     4: ("ALTER TABLE round ADD COLUMN closed_at FLOAT", "ALTER TABLE release RENAME TO release_3"),
 }

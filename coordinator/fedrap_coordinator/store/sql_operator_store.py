@@ -33,7 +33,7 @@ class SqlOperator(SqlIdentity):
         return await self._run(sql_releases.prune, keep)
 
     async def release_history(self, count: int) -> Sequence[ReleaseRow]:
-        return await self._run(sql_releases.history, count)
+        return await self._look(sql_releases.history, count)
 
     async def import_items(
         self, items: Sequence[NewItem], audit: AuditEntry | None = None
@@ -41,28 +41,28 @@ class SqlOperator(SqlIdentity):
         return await self._audited(audit, sql_catalogue.import_items, items)
 
     async def alike(self, start: int) -> Sequence[Attribute]:
-        return await self._run(sql_catalogue.alike, start)
+        return await self._look(sql_catalogue.alike, start)
 
     async def items(self, start: int, count: int, search: str = "") -> Sequence[ItemRow]:
-        return await self._run(sql_catalogue.find, start, count, search)
+        return await self._look(sql_catalogue.find, start, count, search)
 
     async def categories(self, count: int) -> Sequence[tuple[str, int]]:
-        return await self._run(sql_catalogue.categories, count)
+        return await self._look(sql_catalogue.categories, count)
 
     async def add_refusals(self, round_id: bytes, counts: Mapping[str, int]) -> None:
         await self._run(sql_watch.add_refusals, round_id, counts)
 
     async def refusals(self, rounds: int) -> Mapping[bytes, Mapping[str, int]]:
-        return await self._run(sql_watch.refusals, rounds)
+        return await self._look(sql_watch.refusals, rounds)
 
     async def device_states(self, step: int, separation: int, cap: int, now: float) -> DeviceStates:
-        return await self._run(sql_watch.device_states, step, separation, cap, now)
+        return await self._look(sql_watch.device_states, step, separation, cap, now)
 
     async def add_quality(self, quality: Quality, audit: AuditEntry | None = None) -> None:
         await self._audited(audit, sql_releases.add_quality, quality)
 
     async def quality(self, count: int) -> Sequence[Quality]:
-        return await self._run(sql_releases.find_quality, count)
+        return await self._look(sql_releases.find_quality, count)
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         return await self._run(_secret, name, fresh)

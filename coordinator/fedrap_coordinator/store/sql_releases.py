@@ -59,6 +59,12 @@ def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None
     return StoredRelease(row.version, row.step, row.devices, row.body, row.gram, restores, facts)
 
 
+def latest_version(db: sa.Connection) -> int | None:
+    """The number of the latest release."""
+    found = db.scalar(sa.select(sa.func.max(t.release.c.version)))
+    return None if found is None else int(found)
+
+
 def roll_back(db: sa.Connection, release: StoredRelease) -> None:
     """An earlier C under a new version; what was collected for the one before is destroyed."""
     r = t.round_.c
