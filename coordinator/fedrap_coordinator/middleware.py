@@ -11,7 +11,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from fedrap_coordinator.errors import Refusal, refusal_of
-from fedrap_coordinator.telemetry import PROBLEM
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
 
@@ -24,6 +23,12 @@ _HTTP_ERRORS = {
 }
 
 
+class ProblemAnswer(web.Response):
+    """A problem document; who counts answers need not read it."""
+
+    problem = ""  # its code
+
+
 @web.middleware
 async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Whatever a handler raises becomes an answer that says what to do."""
@@ -34,13 +39,11 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
         if refusal is None:
             return _bug(request)
         log.info("refused", extra={"problem": refusal.problem.code})
-        request[PROBLEM] = refusal.problem.code
         return problem_response(refusal)
     except web.HTTPException as error:
         if error.status < 400:
             raise
         known = _HTTP_ERRORS.get(error.status, problems.MALFORMED)
-        request[PROBLEM] = known.code
         return problem_response(Refusal(known))
     except Exception:
         return _bug(request)
@@ -60,17 +63,18 @@ def problem_response(refusal: Refusal) -> web.Response:
     if refusal.retry_after is not None:
         document["retry_after"] = round(refusal.retry_after, 3)
         headers["Retry-After"] = str(math.ceil(refusal.retry_after))
-    return web.Response(
+    answer = ProblemAnswer(
         status=problem.status,
         body=json.dumps(document).encode("utf-8"),
         content_type=problems.MEDIA_TYPE,
         headers=headers,
     )
+    answer.problem = problem.code
+    return answer
 
 
 def _bug(request: web.Request) -> web.Response:
     """The traceback goes to the log, nothing of it to the caller."""
     name = request.match_info.route.name or "?"
     log.exception("internal error", extra={"route": name})
-    request[PROBLEM] = problems.INTERNAL.code
     return problem_response(Refusal(problems.INTERNAL))

@@ -16,7 +16,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-PROBLEM = "fedrap.problem"  # of a request: the code of the refusal that answered it
+from fedrap_coordinator.middleware import ProblemAnswer
+
 _ROUND_ROUTES = frozenset({"offers", "updates"})  # their refusals belong to the open round
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _ROUND_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
@@ -80,11 +81,10 @@ class Telemetry:
         self._down.labels(route).inc(down)
         self.bytes_up += up
         self.bytes_down += down
-        problem = request.get(PROBLEM)
-        if problem is not None:
-            self._refused.labels(route, problem).inc()
+        if isinstance(answer, ProblemAnswer):
+            self._refused.labels(route, answer.problem).inc()
             if route in _ROUND_ROUTES:
-                self._pending[problem] += 1
+                self._pending[answer.problem] += 1
         elif route == "updates" and answer.status == 200:
             self._accepted.inc()
         return answer
