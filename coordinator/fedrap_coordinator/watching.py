@@ -48,7 +48,7 @@ class Watch:
         self._in_hand = in_hand
         self._states = DeviceStates()
         self._catalogue: Document = {}
-        self._counted_at = -math.inf
+        self._counted_at, self._counted_step = -math.inf, 0
         self._zeros = (0, 0.0)  # version, share
         self._seen: bytes | None = None
         self._since = clock()
@@ -137,18 +137,20 @@ class Watch:
 
     async def _count(self) -> None:
         """Devices by state and the catalogue; a pass over all of them, so not at every look."""
-        if self._clock() - self._counted_at < SLOW_SECONDS:
-            return
-        self._counted_at = self._clock()
         round_, model = self._coordinator.round, self._coordinator.model
         step = 1 if model is None else model.stored.step + 1
-        rule = self._coordinator.plan.privacy
         if round_ is not None:
             step = round_.step
+        extent = await self._store.extent()
+        if self._catalogue.get("version") != extent.catalogue:
+            self._catalogue = await overview.catalogue_lines(self._store)
+        if step == self._counted_step and self._clock() - self._counted_at < SLOW_SECONDS:
+            return
+        self._counted_at, self._counted_step = self._clock(), step
+        rule = self._coordinator.plan.privacy
         self._states = await self._store.device_states(
             step, rule.separation, rule.cap, self._clock()
         )
-        self._catalogue = await overview.catalogue_lines(self._store)
 
     async def document(self) -> Document:
         """Everything that the page shows."""

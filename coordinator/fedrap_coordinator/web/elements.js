@@ -31,5 +31,8 @@ export function table(caption, columns, rows) {
     make("thead", {}, head), make("tbody", {}, ...body));
 }
 
+// Pixels that a chart in this card may be wide.
+export const room = (id) => Math.max(240, document.querySelector(`#${id} .body`).clientWidth);
+
 export const put = (id, ...nodes) =>
   document.querySelector(`#${id} .body`).replaceChildren(...nodes.filter(Boolean));

@@ -8,6 +8,7 @@ const at = (id) => document.getElementById(id);
 let events = null;
 let shown = [];
 let catalogue = null;
+let latest = null;
 
 async function ask(path, options = {}) {
   const answer = await fetch(path, { credentials: "same-origin", ...options });
@@ -59,7 +60,8 @@ function listen() {
   events.onopen = () => live("on", "live");
   events.onmessage = (message) => {
     live("on", "live");
-    draw(JSON.parse(message.data));
+    latest = JSON.parse(message.data);
+    draw(latest);
     document.body.dataset.drawn = "yes";
   };
   events.onerror = () => {
@@ -102,6 +104,11 @@ at("door").addEventListener("submit", async (event) => {
 at("leave").addEventListener("click", async () => {
   await fetch("session", { method: "DELETE", credentials: "same-origin" });
   showDoor();
+});
+let resizing = 0;
+window.addEventListener("resize", () => {
+  clearTimeout(resizing);
+  resizing = setTimeout(() => { drawn.clear(); if (latest && events) draw(latest); }, 150);
 });
 let typing = 0;
 at("search").addEventListener("input", () => {

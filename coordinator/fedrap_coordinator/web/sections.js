@@ -1,8 +1,8 @@
 // Each section from the overview document, whole: nothing is kept between two documents.
 
 import { barChart, gauge, lineChart } from "./charts.js";
-import { facts, make, put, quiet, table } from "./elements.js";
-import { ago, bytes, clock, count, epsilon, percent, reason, span } from "./words.js";
+import { facts, make, put, quiet, room, table } from "./elements.js";
+import { ago, bytes, clock, count, epsilon, percent, reason, small, span } from "./words.js";
 
 export function showFigures(o) {
   const latest = o.releases[0];
@@ -65,9 +65,9 @@ function claim(p) {
     return "Noise is off, so nothing is promised. Updates are sealed and summed, and the sums are published as they are.";
   }
   const odds = Math.exp(p.epsilon);
-  const times = odds < 1000 ? odds.toPrecision(2).replace(/\.0$/, "") : odds.toExponential(0).replace("e+", "·10^");
+  const times = odds < 1e6 ? count(Number(odds.toPrecision(2))) : `10^${Math.round(Math.log10(odds))}`;
   return `Whoever sees every release can tell whether one device's history was part of it only with odds that ` +
-    `grow at most ${times} times (but for a chance of ${p.delta}), also when the device takes part as often as it may.`;
+    `grow at most ${times} times (but for a chance of ${small(p.delta)}), also when the device takes part as often as it may.`;
 }
 
 export function showPrivacy(o) {
@@ -89,7 +89,7 @@ export function showPrivacy(o) {
       ["Charged most", `${count(p.spent.most)} of ${count(p.cap)} rounds`],
       ["Devices at the end of it", count(o.devices.spent)],
       ["Noise z, clip S", `${p.noise}, ${Number(p.clip.toPrecision(4))}${p.clip_adapts ? " (adapts)" : ""}`],
-      ["δ", String(p.delta)],
+      ["δ", small(p.delta)],
     ]));
 }
 
@@ -109,7 +109,7 @@ export function showHistory(o) {
   ] }));
   put("history",
     make("h3", {}, "Updates in each round, by step"),
-    barChart({ bars, title: "Updates in each round", show: (n) => count(n) }),
+    barChart({ bars, title: "Updates in each round", show: (n) => count(n), width: room("history") }),
     make("div", { class: "scroll", role: "region", "aria-label": "Rounds", tabindex: "0" },
       table("Rounds, the newest first", [
         { name: "Step", number: true }, { name: "Phase" }, { name: "Opened" }, { name: "Took", number: true },
@@ -142,18 +142,19 @@ export function showCommon(o) {
   const oldest = [...o.releases].reverse();
   const point = (value, show) => (r) => ({ at: r.version, value: value(r), title: `v${r.version}: ${show(value(r))}` });
   const deltas = oldest.filter((r) => r.delta_bytes !== null);
+  const full = room("common"), width = full < 560 ? full : (full - 24) / 2;
   const charts = [make("div", {}, make("h3", {}, "Zeros in C"), lineChart({
-    points: oldest.map(point((r) => r.zeros, percent)), show: percent, top: 1, title: "Share of zeros in C by version",
+    points: oldest.map(point((r) => r.zeros, percent)), show: percent, top: 1, width, title: "Share of zeros in C by version",
   }))];
   if (deltas.length) {
     charts.push(make("div", {}, make("h3", {}, "Bytes a device fetches for the next version"), lineChart({
-      points: deltas.map(point((r) => r.delta_bytes, bytes)), show: bytes, kind: "second",
+      points: deltas.map(point((r) => r.delta_bytes, bytes)), show: bytes, kind: "second", width,
       title: "Bytes that bring a device from one version to the next",
     })));
   }
   const rows = o.releases.map((r) => ({ cells: [
     `v${r.version}`, count(r.step), r.restores ? `v${r.restores} again` : r.step ? count(r.devices) : "start",
-    clock(r.made_at), count(r.items), percent(r.zeros), bytes(r.whole_bytes), bytes(r.delta_bytes),
+    r.made_at ? clock(r.made_at) : "–", count(r.items), percent(r.zeros), bytes(r.whole_bytes), bytes(r.delta_bytes),
     r.kept ? "kept" : "dropped",
   ] }));
   put("common",
@@ -186,7 +187,7 @@ export function showQuality(o) {
         make("span", { class: "quiet" }, `${metric} at v${last.version}${last.note ? `, ${last.note}` : ""}`)),
       lineChart({
         points: found.map((q) => ({ at: q.version, value: q.value, title: `v${q.version}: ${q.value.toFixed(4)}` })),
-        show: (n) => n.toFixed(2), title: `${metric} by version`, width: 340,
+        show: (n) => n.toFixed(2), title: `${metric} by version`, width: room("quality"),
       }));
   }));
 }
@@ -209,7 +210,7 @@ export function showDevices(o) {
       make("i", { class: `k${kind}` }), make("span", {}, words), make("span", {}, count(d[name])),
       make("span", { class: "quiet" }, percent(d[name] / d.total))))),
     make("h3", {}, "Devices by rounds they were charged for"),
-    barChart({ bars: charges, title: "Devices by rounds charged", show: (n) => count(n), width: 340, height: 120 }),
+    barChart({ bars: charges, title: "Devices by rounds charged", show: (n) => count(n), width: room("devices"), height: 120 }),
     quiet(`${count(d.tokens)} enrolment tokens are unused.`));
 }
 

@@ -33,6 +33,8 @@ export function clock(at) {
   });
 }
 
+export const small = (value) => (value < 1e-3 ? value.toExponential(0) : String(value));
+
 export const epsilon = (value) => (value === null ? "∞" : value < 10 ? value.toFixed(2) : value.toFixed(1));
 
 // The codes of spec/PROTOCOL.md 8 that operators meet, in words.
