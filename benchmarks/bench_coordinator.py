@@ -3,8 +3,8 @@
 `accepted_per_second`: updates that were answered with `accepted`, each durable, sent by 500 devices
 at once over real sockets to a real server process. `limit_per_second`: the same bytes verified,
 unsealed, decoded and inserted in the same batches by a bare loop of one process, into a database of
-the same kind with the same settings. Server, database and load share the cores of this machine; the loop has
-them for itself. `cpu` says how much of a core each took while the updates came in.
+the same kind with the same settings. Server, database and load share the cores of this machine; the
+loop has them for itself. `cpu` says how much of a core each took while the updates came in.
 
 `rounds`: rounds of 2, 100 and 1,000 devices that train nothing, from first offer to release.
 `memory`: the server's resident memory with more and more sealed updates held.
@@ -261,8 +261,8 @@ async def one_round(site: Site, devices: list[CheapDevice]) -> float:
     await crowd.send(
         [one.sends(round_id, body) for one, (round_id, body) in zip(devices, bodies, strict=True)]
     )
-    while await crowd.latest() < 1:
-        await asyncio.sleep(0.002)  # noqa: ASYNC110
+    while await crowd.latest() < 1:  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
     took = time.perf_counter() - begun
     crowd.close()
     return took
