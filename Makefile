@@ -47,8 +47,9 @@ bench: $(VENV)/.test ## the short benchmarks, JSON under results/
 soak: $(VENV)/.test ## long runs: the demo many times over, with seeds of its own
 	@$(BIN)/python benchmarks/soak.py
 
-vectors: $(VENV)/.test ## write spec/vectors anew (a test fails when they differ)
+vectors: $(VENV)/.test ## write spec/vectors and openapi.json anew (a test fails when they differ)
 	@$(BIN)/python spec/make_vectors.py
+	@$(BIN)/python spec/make_openapi.py
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results
