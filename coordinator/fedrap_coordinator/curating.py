@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 
 from fedrap_coordinator import overview
-from fedrap_coordinator.admin import Admin
+from fedrap_coordinator.admin import ALL_ROUNDS, Admin
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.overview import Document
-from fedrap_coordinator.releases import Model, load_model, restored_model
+from fedrap_coordinator.releases import Model, load_model, recovered_model, restored_model
 from fedrap_coordinator.store.operator_protocol import NewItem, Quality
 from fedrap_coordinator.store.protocol import Store, StoredRelease
 from fedrap_core.errors import BrokenModel
@@ -67,6 +67,24 @@ class Curator:
                 continue
             return {"version": made.stored.version, "restores": version, "step": made.stored.step}
         raise Refusal(problems.UNAVAILABLE, "rounds are released too fast; try again", 5.0)
+
+    async def recover(self, version: int, step: int) -> Document:
+        """After a backup came back: go on beyond what had been published when it was lost.
+
+        Raises:
+            Refusal: there is nothing here, or this database knows of more than that.
+        """
+        latest = await self._store.release(None)
+        if latest is None:
+            raise Refusal(problems.NOT_FOUND, "there is no release in this database")
+        if version < latest.version or not latest.step <= step <= ALL_ROUNDS:
+            known = f"this database has version {latest.version} of step {latest.step}"
+            raise Refusal(problems.EXISTS_ALREADY, f"{known}, which is more")
+        entry = self._admin.entry("recover", f"version {version}, step {step}")
+        model = await asyncio.to_thread(load_model, latest)
+        made = await asyncio.to_thread(recovered_model, model, version + 1, step, entry.at)
+        await self._store.roll_back(made.stored, entry)
+        return {"version": made.stored.version, "restores": latest.version, "step": step}
 
     async def _restored(self, version: int) -> Model:
         latest, old = await self._store.release(None), await self._store.release(version)

@@ -25,6 +25,7 @@ from fedrap_coordinator.command_io import (
 from fedrap_coordinator.curating import Curator
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.exporting import export
+from fedrap_coordinator.store.engine import copy_database
 
 T = TypeVar("T")
 Act = Callable[[Any, Any], Awaitable[T]]
@@ -56,6 +57,10 @@ def add_operator_commands(commands: Any) -> None:
     back = _json(_action(releases, "rollback", "an earlier C as a new version", _roll_back))
     back.add_argument("version", type=int)
 
+    went = _json(_action(releases, "recover", "after a backup came back: go on later", _recover))
+    went.add_argument("version", type=int, help="the latest that devices have seen")
+    went.add_argument("step", type=int, help="of that version")
+
     quality = _group(commands, "quality", "note or list what was measured of a release elsewhere")
     noted = _json(_action(quality, "add", "a number for the operator's page", _quality_add))
     noted.add_argument("version", type=int)
@@ -63,6 +68,10 @@ def add_operator_commands(commands: Any) -> None:
     noted.add_argument("value", type=float)
     noted.add_argument("--note", default="", help="how it was measured, in a few words")
     _json(_action(quality, "list", "the newest version first", _quality_list))
+
+    saved = _json(commands.add_parser("backup", help="copy a SQLite database while it is in use"))
+    saved.add_argument("file", type=Path, help="to write; must not be there")
+    saved.set_defaults(run=_backup)
 
     out = _json(commands.add_parser("export", help="C, items, rounds and the promise, as files"))
     out.add_argument("folder", type=Path, help="made if it is not there; must be empty")
@@ -230,6 +239,24 @@ def _roll_back(arguments: argparse.Namespace) -> int:
         f"release {done['version']} has the C of release {version}; the open round is abandoned, "
         f"step {done['step'] + 1} is next, and what was charged stays charged"
     )
+    return 0
+
+
+def _recover(arguments: argparse.Namespace) -> int:
+    version, step = arguments.version, arguments.step
+    done = _act(arguments, lambda store, admin: Curator(store, admin).recover(version, step))
+    if arguments.json:
+        print_json(done)
+    say(f"release {done['version']} goes on with step {step + 1}; no step is made a second time")
+    return 0
+
+
+def _backup(arguments: argparse.Namespace) -> int:
+    database, path = settings_of(arguments).database, arguments.file
+    copy_database(database, path)
+    if arguments.json:
+        print_json({"written": str(path), "bytes": path.stat().st_size})
+    say(f"wrote {path}; keep a copy of the keys too, elsewhere")
     return 0
 
 

@@ -77,6 +77,19 @@ def first_model(task: bytes, view: Extent, settings: Settings, now: float = 0.0)
     return _described(made, None, now)
 
 
+def recovered_model(model: Model, version: int, step: int, now: float) -> Model:
+    """The same C under a later version and step: both were published before a backup came back.
+
+    The noise of a step follows from key, task and step. To sum other updates under a step that the
+    world has seen would let it subtract one release from the other, noise and all.
+    """
+    common, m = CommonItems(version, model.common.items), model.message
+    message = pack_release(m.task, step, common, m.catalogue, m.scoring, m.clip)
+    old = model.stored
+    stored = StoredRelease(version, step, old.devices, encode(message), old.gram, old.version)
+    return _described(Model(stored, common, message, serve_release(stored)), model, now)
+
+
 def restored_model(
     model: Model, old: StoredRelease, alike: Sequence[Attribute] = (), now: float = 0.0
 ) -> Model:
