@@ -43,6 +43,7 @@ async def model(store: Store, version: int | None = None):  # type: ignore[no-un
     return load_model(stored)
 
 
+@pytest.mark.spec("7.17")
 async def test_an_earlier_release_returns_and_rounds_go_on_from_it() -> None:
     store = MemoryStore()
     async with serve(SETTINGS, store) as served:

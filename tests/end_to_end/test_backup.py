@@ -39,6 +39,7 @@ def lose_all_but(copy: Path, database: Path) -> None:
     shutil.copy(copy, database)
 
 
+@pytest.mark.spec("7.17")
 async def test_a_backup_comes_back_and_no_step_is_made_twice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
