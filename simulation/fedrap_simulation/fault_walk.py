@@ -25,7 +25,7 @@ from fedrap_coordinator.store.sql_items import add
 from fedrap_core.plan import Privacy, SolveMethod
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Offer
-from fedrap_simulation.load import CheapDevice, Connection, Reply, one_row
+from fedrap_simulation.load import CheapDevice, Connection, Reply, http_bytes, one_row
 from fedrap_simulation.mortal import Running, Site
 
 DIM = 4
@@ -115,6 +115,22 @@ class Walk:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+async def until_released(rounds: int, revive: Callable[[], Running]) -> None:
+    """Until the last round is released, however often the coordinator dies over it."""
+    for _ in range(2000):
+        connection = Connection("127.0.0.1", revive().port)
+        try:
+            reply = await connection.send(http_bytes("/v1/privacy", b"", "", "GET"))
+            if json.loads(reply.body)["rounds"]["released"] == rounds:
+                return
+        except (OSError, EOFError):
+            continue
+        finally:
+            connection.close()
+        await asyncio.sleep(0.005)
+    raise AssertionError("the round did not go on")
 
 
 def check_books(site: Site, walk: Walk, rounds: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ from tests.harness import Answer, Served, one_cell, serve, small_settings
 from tests.postgres import postgres_url
 
 
-async def _sent(served: Served, count: int) -> list[Callable[[], Any]]:
+async def _sent(served: Served, count: int) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:
     """Devices with a place, and how each hands in its update."""
     made = []
     for row in range(count):
         player = await served.player()
         offer = await player.offer()
         body = encode(player.update(offer, one_cell(row)))
-        made.append(lambda player=player, offer=offer, body=body: player.post(offer.round, body))
+        made.append(partial(player.post, offer.round, body))
     return made
 
 
@@ -36,6 +37,11 @@ def _fill(db: sa.Connection, number: int) -> None:
     """Where an update would go, so that there is no room left for one."""
     values = {"round_id": b"filler", "device_id": b"%d" % number, "digest": b"", "received_at": 0.0}
     db.execute(t.update.insert().values(**values, body=bytes(400)))
+
+
+async def _fill_up(store: SqlStore) -> None:
+    for number in range(100_000):
+        await store._run(_fill, number)
 
 
 def _is_away(answer: Answer) -> None:
@@ -63,8 +69,7 @@ async def test_a_full_disk_refuses_for_now_and_loses_nothing(tmp_path: Path) -> 
         assert (await first()).status == 200
         pages[0] = 1  # SQLite takes no less than there is: not one page more
         with pytest.raises(StoreGone, match="full"):
-            for number in range(100_000):
-                await store._run(_fill, number)
+            await _fill_up(store)
         _is_away(await second())
         async with served.session.get(served.url + "/v1/releases/latest") as answer:
             assert answer.status == 200
