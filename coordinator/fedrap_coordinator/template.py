@@ -8,9 +8,12 @@ database = "sqlite:///fedrap.sqlite"
 keys = "keys"            # folder of the secret keys; back it up, and not beside the database
 
 [serve]
-host = "127.0.0.1"       # put TLS in front before you open this to a network
+host = "127.0.0.1"       # use TLS, here or in front, before you open this to a network
 port = 8470
 retry_seconds = 30.0     # how soon a refused device may ask again, at the least
+shutdown_seconds = 20.0  # SIGTERM waits so long for answers that were begun
+# certificate = "tls/chain.pem"   # with these two it speaks TLS by itself, on both ports
+# private_key = "tls/key.pem"
 
 [round]
 min_updates = 20         # a round with fewer is abandoned; devices see this number
@@ -48,9 +51,14 @@ allow_unattested = true
 [sealing]
 rotate_hours = 24.0      # a sealing key is named by new rounds for so long; 0 never rotates
 
-[admin]
+[releases]
+keep = 50                # versions of C; devices with an older one fetch the whole
+
+[admin]                  # the admin API, /metrics and the operator's page
 host = "127.0.0.1"
-port = 8471              # without this line there is no admin API
+port = 8471              # without this line there is none of them
+open_metrics = false     # true: /metrics needs no token
+session_hours = 12.0     # how long a browser stays signed in
 
 [method]
 name = "solve"

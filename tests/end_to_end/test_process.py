@@ -93,7 +93,7 @@ def _join(folder: Path, port: int, number: int, token: str) -> bool:
 def _status_with(folder: Path, text: str) -> str:
     """What `status` prints, once it says that."""
     for _ in range(50):
-        status = _command(folder, "status").stdout
+        status = _command(folder, "status", "--json").stdout
         if text in status:
             return status
     raise AssertionError(status)
@@ -105,7 +105,7 @@ def test_sigterm_ends_the_process_with_0(site: tuple[Path, int, list[str]]) -> N
         assert _join(folder, port, 0, tokens[0])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=15) == 0
-    assert '"accepted": 1' in _command(folder, "status").stdout
+    assert '"accepted": 1' in _command(folder, "status", "--json").stdout
 
 
 def test_kill_9_loses_no_accepted_update_and_the_round_goes_on(

@@ -51,6 +51,16 @@ def open_engine(url: str) -> sa.Engine:
     )
 
 
+def without_password(url: str) -> str:
+    """The URL as it may be shown.
+
+    Raises:
+        StoreUnavailable: not a URL.
+    """
+    engine = open_engine(url)
+    return engine.url.render_as_string(hide_password=True)
+
+
 def _sqlite_pragmas(connection: Any, _record: Any) -> None:
     """WAL: readers do not wait. FULL: a commit is on the disk, also when the power fails."""
     connection.isolation_level = None  # the begin event below starts transactions
