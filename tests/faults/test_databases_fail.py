@@ -24,7 +24,7 @@ from tests.postgres import postgres_url
 
 async def _sent(served: Served, count: int) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:
     """Devices with a place, and how each hands in its update."""
-    made = []
+    made: list[Callable[[], Coroutine[Any, Any, Answer]]] = []
     for row in range(count):
         player = await served.player()
         offer = await player.offer()
