@@ -58,7 +58,9 @@ bench: $(VENV)/.test ## the short benchmarks, JSON under results/
 	@mkdir -p results
 	@set -e; for b in benchmarks/bench_*.py; do $(BIN)/python $$b --json results/$$(basename $$b .py).json; done
 
-soak: $(VENV)/.test ## long runs: the demo many times over, with seeds of its own
+soak: $(VENV)/.test ## long runs: kills at every point and 10,000 rounds with random ones; many demos
+	@$(BIN)/python benchmarks/soak_kills.py --walk
+	@$(BIN)/python benchmarks/soak_kills.py --rounds 10000
 	@$(BIN)/python benchmarks/soak.py
 	@$(UV) atheris && $(BIN)/python -m tests.fuzz.run_atheris --seconds 660
 

@@ -46,7 +46,8 @@ async def test_a_first_one_waits_for_company_but_a_full_batch_does_not() -> None
     doing.go.set()
     batcher = Batcher(doing.do, size=2, delay=5.0)
     async with asyncio.timeout(2):
-        assert await asyncio.gather(batcher.put("a", 1), batcher.put("a", 2)) == [1, 2]
+        answers = await asyncio.gather(batcher.put("a", 1), batcher.put("a", 2))
+    assert list(answers) == [1, 2]
     assert doing.batches == [("a", [1, 2])]
 
 

@@ -50,14 +50,15 @@ async def test_waiting_ends_in_time_and_its_nonce_is_counted() -> None:
 
 @pytest.mark.spec("7.15")
 async def test_the_sdk_waits_for_its_place(tmp_path: Path) -> None:
-    async with serve(small_settings(updates=1, over_selection=1.0), MemoryStore()) as served:
-        player = await served.player()
-        offer = await player.offer()
+    async with serve(small_settings(updates=2, over_selection=1.0), MemoryStore()) as served:
+        players = [await served.player() for _ in range(2)]
+        offers = [await player.offer() for player in players]
         device = await served.device(tmp_path, ITEMS[:3])
         joining = asyncio.create_task(device.run_round_async(wait=20.0))
         await asyncio.sleep(0.1)
         assert not joining.done()
-        await player.post(offer.round, encode(player.update(offer, one_cell(0))))
+        for player, offer in zip(players, offers, strict=True):
+            await player.post(offer.round, encode(player.update(offer, one_cell(0))))
         assert (await asyncio.wait_for(joining, 10)).joined
 
 

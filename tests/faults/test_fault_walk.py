@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fedrap_simulation.fault_walk import Walk, check_books, prepare, settings_for
+from fedrap_simulation.fault_walk import (
+    Walk,
+    check_books,
+    prepare,
+    settings_for,
+    until_released,
+)
 from fedrap_simulation.mortal import Fault, Running, Site, start
 from tests.postgres import postgres_url
 
@@ -44,28 +50,11 @@ async def _walk(url: str, folder: Path, fault: Fault | None) -> tuple[Site, int]
     walk = Walk(prepare(url, DEVICES), revive)
     try:
         await walk.run(ROUNDS)
-        await _released(site, revive)
+        await until_released(ROUNDS, revive)
     finally:
         running[-1].kill()
     check_books(site, walk, ROUNDS)
     return site, deaths
-
-
-async def _released(site: Site, revive) -> None:  # type: ignore[no-untyped-def]
-    """Until the last round is released, whoever has to die for it."""
-    from fedrap_simulation.load import Connection, http_bytes
-
-    for _ in range(400):
-        connection = Connection("127.0.0.1", revive().port)
-        try:
-            reply = await connection.send(http_bytes("/v1/privacy", b"", "", "GET"))
-            if f'"released": {ROUNDS}'.encode() in reply.body:
-                return
-        except (OSError, EOFError):
-            continue
-        finally:
-            connection.close()
-    raise AssertionError("the round did not go on")
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
