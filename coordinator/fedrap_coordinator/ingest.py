@@ -82,7 +82,7 @@ class Ingest:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fedrap-cpu")
         size, delay, most = limits.batch, limits.delay_seconds, limits.max_requests
         self._look_ups = Batcher(self._look_up, size, 0.0, most)
-        self._jobs = Batcher(self._work, 32, 0.002, most)
+        self._jobs = Batcher(self._work, 16, 0.0, most)
         self._places: Batcher[tuple[bytes, Rule], Ask, tuple[Place, Tally]]
         self._places = Batcher(self._give, size, delay, most)
         self._updates: Batcher[tuple[bytes, int], Sent, tuple[Added, Tally]]
