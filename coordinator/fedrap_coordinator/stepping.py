@@ -20,7 +20,7 @@ from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.pacing import REMEMBERED
 from fedrap_coordinator.releases import Model, first_model, load_model, next_model, plan_after
 from fedrap_coordinator.round_keys import RoundKeys
-from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.rounds import Phase, Round, RoundLimits
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.batches import Tally
 from fedrap_coordinator.store.protocol import Store
@@ -84,6 +84,11 @@ class Stepper:
     def expected(self) -> float:
         """How long a round takes, in seconds."""
         return self._tempo.expected
+
+    @property
+    def limits(self) -> RoundLimits:
+        """Of the open round: the minimum that its devices were promised holds."""
+        return self._settings.round.with_at_least(self._plan.min_updates)
 
     @property
     def is_over(self) -> bool:
@@ -159,7 +164,7 @@ class Stepper:
         """Would `_step` change anything?"""
         if self._model is None or self._round is None:
             return True
-        moved = self._round.tick(self._settings.round, self._tempo.now(self._round))
+        moved = self._round.tick(self.limits, self._tempo.now(self._round))
         return self._round.phase is not Phase.COLLECTING or moved.phase is not self._round.phase
 
     async def _refresh(self) -> None:
@@ -222,7 +227,7 @@ class Stepper:
             return
         # A kill -9 may have come before the last keys were destroyed.
         await self._keys.tidy({self._round.seal_id})
-        due = self._round.tick(self._settings.round, self._tempo.now(self._round))
+        due = self._round.tick(self.limits, self._tempo.now(self._round))
         if due.phase is not self._round.phase and not await self._move(due.phase):
             return
         if due.phase is Phase.SUMMING:
