@@ -14,11 +14,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fedrap_coordinator.aggregator import Aggregator
-from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.faults import Reached, pass_by
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.pacing import REMEMBERED
-from fedrap_coordinator.releases import Model, first_model, load_model, next_model, plan_after
+from fedrap_coordinator.releases import (
+    Model,
+    check_settings,
+    first_model,
+    load_model,
+    next_model,
+    plan_after,
+)
 from fedrap_coordinator.round_keys import RoundKeys
 from fedrap_coordinator.rounds import Phase, Round, RoundLimits
 from fedrap_coordinator.settings import Settings
@@ -119,18 +125,8 @@ class Stepper:
         async with self._turn:
             await self._refresh()
             if self._model is not None:
-                self._check_settings(self._model)
+                check_settings(self._settings, self._model)
             await self._step()
-
-    def _check_settings(self, model: Model) -> None:
-        """A task keeps its method and its k; everything else an operator may change."""
-        method, known = self._settings.method, model.common.dim
-        same = type(model.message.scoring) is type(self._settings.released_scoring())
-        if method.dim != known or not same:
-            raise ConfigError(
-                f"this database holds a task of another method or another dim ({known}); "
-                "set them back, or start a new task with a new database"
-            )
 
     async def sleep(self) -> None:
         """Put the open round to sleep; another process that still serves wakes it up again."""
