@@ -158,7 +158,8 @@ class Coordinator:
     async def accept(self, signed: Signed, round_id: bytes) -> Accepted:
         """Verify, unseal, decode, admit, store: what is answered with Accepted is never lost."""
         opening = self._offers.opening(round_id)
-        if opening is None:  # another process may have opened it
+        if opening is None:  # another process may have opened it; only devices make us look
+            await self._ingest.prove(signed)
             await self._stepper.catch_up()
             opening = self._offers.opening(round_id)
         checked = await self._ingest.check(signed, opening)
