@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +14,8 @@ from sqlalchemy.exc import ArgumentError
 from fedrap_coordinator.errors import StoreUnavailable
 
 CONNECTIONS = 8  # of one process to PostgreSQL
+READS = "fedrap_reads"  # the option of a connection that only reads
+SYNCHRONOUS = "FULL"  # of SQLite
 _SQLITE = ("sqlite", "sqlite+pysqlite")
 _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
@@ -41,7 +46,7 @@ def open_engine(url: str) -> sa.Engine:
             )
         # A connection that the database closed in the meantime is found out before it is used.
         return sa.create_engine(
-            parsed, pool_size=CONNECTIONS, max_overflow=0, pool_pre_ping=True,
+            parsed, pool_size=CONNECTIONS, max_overflow=1, pool_pre_ping=True,
             isolation_level="READ COMMITTED",
         )  # fmt: skip
     raise StoreUnavailable(
@@ -49,13 +54,42 @@ def open_engine(url: str) -> sa.Engine:
     )
 
 
+def copy_database(url: str, path: Path) -> None:
+    """A whole copy of a SQLite database as it is at one moment, while others write to it.
+
+    Raises:
+        StoreUnavailable: there is none, it is another database, or the copy would overwrite.
+    """
+    engine = open_engine(url)
+    if engine.dialect.name != "sqlite":
+        raise StoreUnavailable("this copies SQLite; for PostgreSQL use pg_dump")
+    source = engine.url.database or ""
+    if not Path(source).is_file():
+        raise StoreUnavailable(f"there is no database {source}")
+    if path.exists():
+        raise StoreUnavailable(f"{path} is there already")
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(path)) as new:
+        old.backup(new)
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown.
+
+    Raises:
+        StoreUnavailable: not a URL.
+    """
+    engine = open_engine(url)
+    return engine.url.render_as_string(hide_password=True)
+
+
 def _sqlite_pragmas(connection: Any, _record: Any) -> None:
-    """WAL survives a kill -9, and without it each write costs ten times as much."""
+    """WAL: readers do not wait. FULL: a commit is on the disk, also when the power fails."""
     connection.isolation_level = None  # the begin event below starts transactions
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=10000"):
+    for pragma in ("journal_mode=WAL", f"synchronous={SYNCHRONOUS}", "busy_timeout=10000"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _begin(connection: sa.Connection) -> None:
     """Take the write lock first, so that no transaction has to start again half-way."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    reads = connection.get_execution_options().get(READS, False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
