@@ -15,10 +15,9 @@ from fedrap.enrolment import Attest, Membership
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.identity import Credentials, Signer
 from fedrap.ledger import Floor
-from fedrap.local_model import LocalModel
 from fedrap.participation import LocalData, Prepared, prepare_update
 from fedrap.results import RoundReport
-from fedrap.state import DeviceState
+from fedrap.round_state import RoundModel, RoundState
 from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
 from fedrap_core.errors import BrokenModel, Diverged, FedRapError
@@ -34,7 +33,7 @@ class RoundRunner:
 
     def __init__(
         self,
-        state: DeviceState,
+        state: RoundState,
         transport: Transport,
         trainer: Trainer,
         floor: Floor,
@@ -70,7 +69,7 @@ class RoundRunner:
             return RoundReport(True, sent_bytes=len(body))
         await sync(self._state, self._transport)
         held = self._state.model()
-        if held is not None and not len(held.history(self._state.interactions()).rows):
+        if held is not None and not len(self._state.history().rows):
             return RoundReport(False, policy.NOTHING_TO_SHARE)  # an empty share costs a place too
         offer = await self._ask(signer)
         model = self._state.model()
@@ -109,7 +108,7 @@ class RoundRunner:
         return 0 if model is None else model.common.version
 
     def _judge(
-        self, offer: Offer, credentials: Credentials, model: LocalModel
+        self, offer: Offer, credentials: Credentials, model: RoundModel
     ) -> tuple[Plan, str | None]:
         """The plan, and why this device does not follow it, if so."""
         try:
@@ -127,10 +126,10 @@ class RoundRunner:
         return plan, ledger.why_not(self._state.entries(), offer.step, plan, self._floor)
 
     def _prepare(
-        self, offer: Offer, plan: Plan, credentials: Credentials, model: LocalModel
+        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
     ) -> Prepared:
-        history = model.history(self._state.interactions())
-        local = LocalData(model.common, model.gram, history, self._state.trained())
+        state = self._state
+        local = LocalData(model.common, model.gram, state.history(), state.trained())
         # Keyed by the round: after a crash the device draws the same numbers again.
         uniform = private_stream(credentials.private_key, offer.round)
         device, now = credentials.device, self._state.now()
@@ -149,7 +148,7 @@ class RoundRunner:
         self._state.forget_outgoing(round_id)
 
 
-async def sync(state: DeviceState, transport: Transport) -> None:
+async def sync(state: RoundState, transport: Transport) -> None:
     """Fetch what is new of C and, with it, of the catalogue: items get numbers with a release.
 
     A delta that does not fit is made good by fetching the whole.
@@ -170,7 +169,7 @@ async def sync(state: DeviceState, transport: Transport) -> None:
             await _adopt(state, transport, whole)
 
 
-async def _adopt(state: DeviceState, transport: Transport, message: Release | Delta) -> None:
+async def _adopt(state: RoundState, transport: Transport, message: Release | Delta) -> None:
     credentials, held = state.credentials(), state.release_version()
     if credentials is not None and message.task != credentials.task:
         raise BrokenModel("a release of another task")
