@@ -79,7 +79,7 @@ class RoundRunner:
         if refused is not None:
             return RoundReport(False, refused, step=offer.step)
         try:
-            prepared = await asyncio.to_thread(self._prepare, offer, plan, credentials, model)
+            prepared = await self._compute(offer, plan, credentials, model)
         except BrokenModel:
             return RoundReport(False, policy.BROKEN_RELEASE, step=offer.step)
         except Diverged:
@@ -124,6 +124,12 @@ class RoundRunner:
         if offer.model != model.digest or plan.method.dim != model.common.dim or not same:
             return plan, problems.STALE_MODEL.code
         return plan, ledger.why_not(self._state.entries(), offer.step, plan, self._floor)
+
+    async def _compute(
+        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
+    ) -> Prepared:
+        """The local part, off the event loop."""
+        return await asyncio.to_thread(self._prepare, offer, plan, credentials, model)
 
     def _prepare(
         self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel

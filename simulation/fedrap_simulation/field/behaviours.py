@@ -1,0 +1,128 @@
+"""How devices behave: what they are is drawn once, by the seed, from the scenario's shares."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+
+import numpy as np
+
+from fedrap.errors import CoordinatorUnreachable
+from fedrap.identity import Credentials
+from fedrap.ledger import Entry
+from fedrap.participation import Prepared
+from fedrap.round_state import RoundModel
+from fedrap.rounds import RoundRunner
+from fedrap_core.plan import Plan, SolveMethod
+from fedrap_core.privacy import clip_share
+from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.wire.codec import encode
+from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.seal import seal_update
+from fedrap_core.wire.share import encode_share, uniform_shape
+from fedrap_simulation.field.device_state import FieldState
+from fedrap_simulation.field.scenario import Behaviours, Drop
+
+
+class Kind(StrEnum):
+    """What a device is."""
+
+    HONEST = "honest"
+    SLOW = "slow"
+    VANISHING = "vanishing"
+    LYING = "lying"
+    POISONING = "poisoning"
+    REPLAYING = "replaying"
+
+
+SLOWER = 50.0  # times
+AWAY = CoordinatorUnreachable("this device went away")
+
+
+def draw_kinds(people: int, shares: Behaviours, rng: np.random.Generator) -> list[Kind]:
+    """A kind for each device; the shares are met to within one device."""
+    kinds = [Kind.HONEST] * people
+    order, taken = rng.permutation(people).tolist(), 0
+    for kind, share in (
+        (Kind.SLOW, shares.slow),
+        (Kind.VANISHING, shares.vanishing),
+        (Kind.LYING, shares.lying),
+        (Kind.POISONING, shares.poisoning),
+        (Kind.REPLAYING, shares.replaying),
+    ):
+        count = round(share * people)
+        for place in order[taken : taken + count]:
+            kinds[place] = kind
+        taken += count
+    return kinds
+
+
+class Temper:
+    """What one device does differently from the SDK; asked at the steps of its rounds."""
+
+    def __init__(
+        self, kind: Kind, seconds: float, drop: Drop, rng: np.random.Generator, promoted: int
+    ) -> None:
+        self.kind, self.promoted = kind, promoted
+        self.seconds = seconds * (SLOWER if kind is Kind.SLOW else 1.0)
+        self._drop, self._rng = drop, rng
+
+    def leaves(self, step: str) -> bool:
+        """Does it go away at this step?"""
+        if self.kind is Kind.VANISHING and step == "offer":
+            return True
+        return bool(self._rng.random() < getattr(self._drop, step))
+
+
+class FieldRunner(RoundRunner):
+    """The SDK's round, with a phone's speed and with what goes wrong on phones."""
+
+    temper: Temper  # set by the device that makes it
+
+    async def _compute(
+        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
+    ) -> Prepared:
+        if self.temper.leaves("offer"):
+            raise AWAY
+        await asyncio.sleep(self.temper.seconds)
+        if self.temper.leaves("train"):
+            raise AWAY
+        if self.temper.kind is Kind.POISONING and isinstance(plan.method, SolveMethod):
+            return self._poison(offer, plan, credentials, model)
+        return await super()._compute(offer, plan, credentials, model)
+
+    async def _send(self, signer: object, round_id: bytes, body: bytes) -> None:
+        if self.temper.leaves("send"):
+            raise AWAY
+        await super()._send(signer, round_id, body)  # type: ignore[arg-type]
+
+    def _poison(
+        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
+    ) -> Prepared:
+        """All that the clip allows, on one row, towards where most users are.
+
+        Near u = M^-1·sum C_l the mean user points along the mean of the rows that are liked; a
+        row that grows along it rises for everybody.
+        """
+        state = self._state
+        assert isinstance(state, FieldState)
+        held = state.model()
+        row = -1 if held is None else int(held.rows[self.temper.promoted])
+        if row < 0:
+            raise AWAY
+        common = model.common.items.to_float().astype(np.float64)  # (m, k)
+        liked = common[np.argsort(-model.common.norms())[: max(1, len(common) // 10)]]
+        towards = liked.mean(axis=0)
+        towards /= max(1e-12, float(np.linalg.norm(towards)))
+        # Coordinator: C_j <- C_j - eta·g_j·H^-1, so the gradient points the other way.
+        push = -plan.privacy.clip * towards[None, :]  # (1, k)
+        dim = plan.method.dim
+        update = RowUpdate(np.array([row]), push, np.zeros(triangle_size(dim)))
+        clipped = clip_share(update, plan.privacy)
+        rows, dim = uniform_shape(clipped)
+        plain = encode_share(clipped, np.full((rows, dim), 0.5))
+        rule = plan.privacy
+        entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, state.now(), rule)
+        return Prepared(encode(seal_update(offer, credentials.device, plain)), entry, None, 0.0)
+
+
