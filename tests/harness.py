@@ -23,8 +23,9 @@ from fedrap.http_transport import HttpTransport
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.handlers import COORDINATOR, REGISTRY
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
+from fedrap_coordinator.rate_limits import Pace
 from fedrap_coordinator.rounds import RoundLimits
-from fedrap_coordinator.settings import Serve, Settings
+from fedrap_coordinator.settings import Limits, Serve, Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
@@ -46,6 +47,7 @@ from fedrap_core.wire.signing import (
 
 ITEMS = [f"item-{row}" for row in range(12)]
 DIM = 4
+NO_LIMITS = Limits(device=Pace(burst=1e6, per_minute=1e6), address=Pace(burst=1e6, per_minute=1e6))
 
 
 def small_settings(
@@ -64,6 +66,7 @@ def small_settings(
     """A coordinator for tests: few updates, no waiting."""
     return Settings(
         serve=Serve(retry_seconds=0.01, max_body_bytes=max_body_bytes),
+        limits=NO_LIMITS,
         round=RoundLimits(
             min_updates=min_updates or updates,
             max_updates=updates,
@@ -222,8 +225,12 @@ class Player:
     async def post(
         self, round_id: bytes, body: bytes, headers: dict[str, str] | None = None
     ) -> Answer:
-        """Send an update's bytes to a round."""
-        return await self.send("POST", f"/v1/rounds/{round_id.hex()}/updates", body, headers)
+        """Send an update's bytes to a round; what follows from it has happened on return."""
+        path = f"/v1/rounds/{round_id.hex()}/updates"
+        answer = await self.send("POST", path, body, headers)
+        if answer.status == 200:
+            await self._served.app[COORDINATOR].advance()
+        return answer
 
     async def join(self, share: RowUpdate | None = None) -> Accepted:
         """A whole honest round."""

@@ -37,7 +37,7 @@ class Aggregator:
 
     def __init__(self, keyring: Keyring, max_body_bytes: int) -> None:
         self._keyring = keyring
-        self._max_body_bytes = max_body_bytes
+        self.max_body_bytes = max_body_bytes
 
     def check(self, update: Update, common: CommonItems) -> None:
         """Returns when the update can be counted; what it says is forgotten again.
@@ -73,7 +73,7 @@ class Aggregator:
         size, dim = accumulator.shape
         for body in bodies:
             try:
-                update = read_update(body, self._max_body_bytes)
+                update = read_update(body, self.max_body_bytes)
                 private = self._keyring.private(update.seal_id)
                 accumulator.add(open_share(update, private, size, dim))
             except FedRapError:  # each was opened once before it was stored

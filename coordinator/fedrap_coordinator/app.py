@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -12,6 +11,8 @@ from functools import partial
 from aiohttp import web
 
 from fedrap_coordinator.admin_api import create_admin_app, serve_admin
+from fedrap_coordinator.faults import Reached, pass_by
+from fedrap_coordinator.gate import GATE, Gate, guard
 from fedrap_coordinator.handlers import COORDINATOR, REGISTRY, routes
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.middleware import answer_problems
@@ -20,21 +21,20 @@ from fedrap_coordinator.service import Coordinator
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 
-log = logging.getLogger(__name__)
-TICK_SECONDS = 0.5
-
 
 def create_app(
     settings: Settings,
     store: Store,
     keyring: Keyring,
     clock: Callable[[], float] = time.time,
+    reached: Reached = pass_by,
 ) -> web.Application:
     """The coordinator as a web application; the parts that touch the world come in by argument."""
     app = web.Application(
-        middlewares=[answer_problems], client_max_size=settings.serve.max_body_bytes
+        middlewares=[answer_problems, guard], client_max_size=settings.serve.max_body_bytes
     )
-    app[COORDINATOR] = Coordinator(store, keyring, settings, clock)
+    app[GATE] = Gate(settings)
+    app[COORDINATOR] = Coordinator(store, keyring, settings, clock, reached)
     app[REGISTRY] = Registry(store, clock, settings.enrolment, keyring.authority)
     app.router.add_routes(routes())
     app.cleanup_ctx.append(_run_coordinator)
@@ -56,19 +56,9 @@ async def _run_admin(
 async def _run_coordinator(app: web.Application) -> AsyncIterator[None]:
     coordinator = app[COORDINATOR]
     await coordinator.start()
-    timer = asyncio.create_task(_tick(coordinator))
+    driver = asyncio.create_task(coordinator.run())
     yield
-    timer.cancel()
+    driver.cancel()
     with contextlib.suppress(asyncio.CancelledError):
-        await timer
+        await driver
     await coordinator.stop()
-
-
-async def _tick(coordinator: Coordinator) -> None:
-    """Rounds end by the clock too, not only when an update comes."""
-    while True:
-        await asyncio.sleep(TICK_SECONDS)
-        try:
-            await coordinator.advance()
-        except Exception:
-            log.exception("the round could not go on; trying again")

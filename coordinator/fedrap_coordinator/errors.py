@@ -3,14 +3,19 @@
 FedRapError
 ├─ ConfigError          the operator must fix a setting; the process exits with 2
 ├─ StoreUnavailable     the database is of another schema or cannot be used
+├─ StoreGone            the database does not serve now: away, full, locked; devices come back
 └─ Refusal              an answer for the device: a problem, a detail, when to come back
 """
 
 from __future__ import annotations
 
+import random
+
 from fedrap_core import errors as core
 from fedrap_core.wire import problems
 from fedrap_core.wire.problems import Problem
+
+STORE_AWAY_SECONDS = 5.0  # a device waits that long, at the least, when the database is away
 
 
 class ConfigError(core.FedRapError):
@@ -19,6 +24,10 @@ class ConfigError(core.FedRapError):
 
 class StoreUnavailable(core.FedRapError):
     """The database cannot be used as it is; the message says what to do."""
+
+
+class StoreGone(core.FedRapError):
+    """The database does not serve at the moment; nothing of the transaction was kept."""
 
 
 class Refusal(core.FedRapError):
@@ -51,6 +60,8 @@ def refusal_of(error: core.FedRapError) -> Refusal | None:
     """
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, StoreGone):
+        return Refusal(problems.UNAVAILABLE, retry_after=STORE_AWAY_SECONDS * (1 + random.random()))
     problem = _ANSWERS.get(type(error))
     if problem is None:
         return None

@@ -8,13 +8,15 @@ import binascii
 from aiohttp import web
 
 from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.gate import ATTESTED, SMALL
+from fedrap_coordinator.ingest import Signed
 from fedrap_coordinator.registry import Purpose, Registry
 from fedrap_coordinator.releases import Served
 from fedrap_coordinator.service import Coordinator
 from fedrap_coordinator.store.protocol import DeviceRecord
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, OfferRequest, Renew
+from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, Renew
 from fedrap_core.wire.signing import (
     DEVICE_HEADER,
     MAX_NONCE,
@@ -25,8 +27,6 @@ from fedrap_core.wire.signing import (
 COORDINATOR = web.AppKey("coordinator", Coordinator)
 REGISTRY = web.AppKey("registry", Registry)
 MEDIA_TYPE = "application/vnd.fedrap+msgpack"
-_SMALL = 4096  # bytes of every request but an update
-_ATTESTED = 32768  # and those that may carry an attestation
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -58,36 +58,33 @@ async def get_privacy(request: web.Request) -> web.Response:
 
 async def post_enrol(request: web.Request) -> web.Response:
     """A token for a device id."""
-    message = decode(Enrol, await request.read(), _ATTESTED)
+    message = decode(Enrol, await request.read(), ATTESTED)
     task = request.app[COORDINATOR].task
     return _answer(await request.app[REGISTRY].enrol(message, task))
 
 
 async def post_renew(request: web.Request) -> web.Response:
     """A new certificate."""
-    known, body = await _signed(request, Purpose.RENEW)
-    message, task = decode(Renew, body, _ATTESTED), request.app[COORDINATOR].task
+    known, body = await _proven(request, Purpose.RENEW)
+    message, task = decode(Renew, body, ATTESTED), request.app[COORDINATOR].task
     return _answer(await request.app[REGISTRY].renew(known, message, task))
 
 
 async def post_offer(request: web.Request) -> web.Response:
     """A place in the open round."""
-    known, body = await _signed(request)
-    message = decode(OfferRequest, body, _SMALL)
-    return _answer(await request.app[COORDINATOR].offer(known.id, message))
+    return _answer(await request.app[COORDINATOR].offer(await _signed(request)))
 
 
 async def post_update(request: web.Request) -> web.Response:
     """A sealed update."""
-    known, body = await _signed(request)
     round_id = _hex(request.match_info["round"], 16)
-    return _answer(await request.app[COORDINATOR].accept(known.id, round_id, body))
+    return _answer(await request.app[COORDINATOR].accept(await _signed(request), round_id))
 
 
 async def post_forget(request: web.Request) -> web.Response:
     """A device that is no more."""
-    known, body = await _signed(request, Purpose.FORGET)
-    decode(Forget, body, _SMALL)
+    known, body = await _proven(request, Purpose.FORGET)
+    decode(Forget, body, SMALL)
     await request.app[REGISTRY].forget(known.id)
     return _answer(Forgotten())
 
@@ -114,10 +111,8 @@ async def get_catalogue(request: web.Request) -> web.Response:
     return _answer(await request.app[COORDINATOR].catalogue(start))
 
 
-async def _signed(
-    request: web.Request, purpose: Purpose = Purpose.ROUND
-) -> tuple[DeviceRecord, bytes]:
-    """Who sent this, proven, and the body."""
+async def _signed(request: web.Request) -> Signed:
+    """The request as it came; nothing is proven yet."""
     device = _hex(request.headers.get(DEVICE_HEADER, ""), 16)
     nonce = _whole(request.headers.get(NONCE_HEADER, ""))
     try:
@@ -125,10 +120,13 @@ async def _signed(
     except (binascii.Error, ValueError) as error:
         raise Refusal(problems.BAD_SIGNATURE, f"{SIGNATURE_HEADER} is not base64") from error
     body = await request.read()
-    known = await request.app[REGISTRY].authenticate(
-        request.method, request.raw_path, body, device, nonce, signature, purpose
-    )
-    return known, body
+    return Signed(device, nonce, signature, request.method, request.raw_path, body)
+
+
+async def _proven(request: web.Request, purpose: Purpose) -> tuple[DeviceRecord, bytes]:
+    """Who sent this, and the body; the nonce is counted."""
+    signed = await _signed(request)
+    return await request.app[REGISTRY].authenticate(signed, purpose), signed.body
 
 
 def _release(request: web.Request, served: Served, caching: str) -> web.Response:

@@ -115,6 +115,14 @@ class Keyring:
                 self._turn(now)
         return sealing_keys.active_key(self._keys)
 
+    def refresh(self) -> None:
+        """See what another process did to the ring; what it destroyed is not kept here either."""
+        with self._files.alone():
+            self._keys = self._files.load()
+        for key in self._keys:
+            if key.state is sealing_keys.KeyState.DESTROYED:
+                self._private.pop(key.id, None)
+
     def rotate(self, now: float) -> SealKey:
         """Turn the ring; the key that is active from now on."""
         with self._files.alone():

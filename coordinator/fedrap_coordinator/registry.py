@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fedrap_coordinator.attestation import NONE, Attestation
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.identity_settings import Enrolment as EnrolmentSettings
+from fedrap_coordinator.ingest import Signed
 from fedrap_coordinator.store.identity_protocol import AuditEntry, Enrolment, Terms, Ticket
 from fedrap_coordinator.store.protocol import DeviceRecord, Store
 from fedrap_core.wire import problems
@@ -24,9 +25,8 @@ from fedrap_core.wire.tokens import is_signed_token, read_token
 
 
 class Purpose(StrEnum):
-    """What a device signs for. Anybody may leave; only a certificate's renewal may be late."""
+    """What a device signs for, beside rounds. Anybody may leave."""
 
-    ROUND = "round"
     RENEW = "renew"
     FORGET = "forget"
 
@@ -135,34 +135,23 @@ class Registry:
         )
         return await asyncio.to_thread(sign_certificate, self._authority, certificate)
 
-    async def authenticate(
-        self,
-        method: str,
-        path: str,
-        body: bytes,
-        device: bytes,
-        nonce: int,
-        signature: bytes,
-        purpose: Purpose = Purpose.ROUND,
-    ) -> DeviceRecord:
+    async def authenticate(self, signed: Signed, purpose: Purpose) -> DeviceRecord:
         """The device, when the request comes from it and was never seen before.
 
         Raises:
             Refusal, SignatureInvalid: it does not, or it was.
         """
-        known = await self._store.device(device)
+        known = await self._store.device(signed.device)
         if known is None:
             raise Refusal(problems.NOT_ENROLLED)
-        message = signed_bytes(method, path, body, device, nonce)
+        message = signed_bytes(signed.method, signed.path, signed.body, signed.device, signed.nonce)
         key = public_from_point(known.public_key)
-        await asyncio.to_thread(verify, key, message, signature)
+        await asyncio.to_thread(verify, key, message, signed.signature)
         # After the signature, so that nobody else can use up a device's nonces.
-        if not await self._store.use_nonce(device, nonce):
+        if not await self._store.use_nonce(signed.device, signed.nonce):
             raise Refusal(problems.REPLAYED)
         if known.revoked_at is not None and purpose is not Purpose.FORGET:
             raise Refusal(problems.REVOKED)
-        if known.valid_until <= self._clock() and purpose is Purpose.ROUND:
-            raise Refusal(problems.CERTIFICATE_EXPIRED, retry_after=0)
         return known
 
     async def forget(self, device: bytes) -> None:

@@ -39,6 +39,8 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.ABANDONED: frozenset(),
 }
 
+OVER = frozenset({Phase.RELEASED, Phase.ABANDONED})
+
 
 class RoundLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many updates and how many seconds a round takes."""
@@ -49,6 +51,11 @@ class RoundLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_seconds: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 600.0
     over_selection: Annotated[float, msgspec.Meta(ge=1, le=10)] = 1.3  # offers per wanted update
     total: Count = 100  # T, rounds of the whole task
+
+    @property
+    def places(self) -> int:
+        """How many devices are asked for an update."""
+        return max(self.max_updates, round(self.max_updates * self.over_selection))
 
     def __post_init__(self) -> None:
         if self.max_updates < self.min_updates:
@@ -90,8 +97,7 @@ class Round:
 
     def has_room(self, limits: RoundLimits) -> bool:
         """May another device get a place? More are asked than needed, for some will not answer."""
-        places = max(limits.max_updates, round(limits.max_updates * limits.over_selection))
-        return self.phase is Phase.COLLECTING and self.assigned < places
+        return self.phase is Phase.COLLECTING and self.assigned < limits.places
 
     def tick(self, limits: RoundLimits, now: float) -> Round:
         """Where this round should be at `now`."""

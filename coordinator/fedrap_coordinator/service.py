@@ -1,85 +1,83 @@
-"""The coordinator: the only owner of round state.
-
-Every change of the round happens under one lock, with no await between reading and writing it;
-what is stored is stored before it is counted. CPU work (verify, unseal, sum) runs in threads.
-"""
+"""The coordinator: what devices ask of it, and the order in which its parts answer."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import os
+import random
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from fedrap_coordinator.admission import check_envelope, read_update
-from fedrap_coordinator.aggregator import Aggregator
-from fedrap_coordinator.errors import ConfigError, Refusal
+from fedrap_coordinator import pacing
+from fedrap_coordinator.errors import ConfigError, Refusal, StoreGone
+from fedrap_coordinator.faults import Reached, pass_by
+from fedrap_coordinator.ingest import Ingest, Opening, Signed
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.participation import why_not, why_too_new
-from fedrap_coordinator.releases import (
-    Model,
-    Served,
-    first_model,
-    load_model,
-    next_model,
-    plan_after,
-    serve_release,
-    serve_since,
-)
-from fedrap_coordinator.round_keys import RoundKeys
+from fedrap_coordinator.offers import Offers
+from fedrap_coordinator.rate_limits import Buckets
+from fedrap_coordinator.releases import Served
 from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.serving import Serving
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.statement import privacy_document
-from fedrap_coordinator.store.protocol import Added, CatalogueView, Store
-from fedrap_core.errors import BrokenModel
-from fedrap_core.items import is_item_id, join_ids
-from fedrap_core.plan import Plan
+from fedrap_coordinator.stepping import Stepper
+from fedrap_coordinator.store.batches import Added, Sent, Tally
+from fedrap_coordinator.store.protocol import Store
+from fedrap_core.items import is_item_id
 from fedrap_core.wire import problems
-from fedrap_core.wire.codec import decode_value, encode_value
-from fedrap_core.wire.messages import (
-    Accepted,
-    Catalogue,
-    Offer,
-    OfferRequest,
-)
+from fedrap_core.wire.codec import decode
+from fedrap_core.wire.messages import Accepted, Catalogue, Offer, OfferRequest
 
 log = logging.getLogger(__name__)
-KEPT_DELTAS = 16  # in memory, for devices that come back at about the same time
+TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
+_SMALL = 4096  # bytes of an offer request
+
+_REFUSED = {
+    Added.REPLAYED: problems.REPLAYED,
+    Added.UNKNOWN: problems.NOT_ENROLLED,
+    Added.REVOKED: problems.REVOKED,
+    Added.CONFLICT: problems.CONFLICTING_UPDATE,
+    Added.UNASSIGNED: problems.NOT_ASSIGNED,
+}
 
 
 class Coordinator:
     """One task: its devices, its rounds, its releases. `clock` gives seconds of wall time."""
 
     def __init__(
-        self, store: Store, keyring: Keyring, settings: Settings, clock: Callable[[], float]
+        self,
+        store: Store,
+        keyring: Keyring,
+        settings: Settings,
+        clock: Callable[[], float],
+        reached: Reached = pass_by,
     ) -> None:
         self.store = store
         self.keyring = keyring
         self._settings = settings
         self._clock = clock
-        self._aggregator = Aggregator(keyring, settings.serve.max_body_bytes)
-        self._keys = RoundKeys(keyring, settings.sealing.rotate_hours, clock)
-        self._turn = asyncio.Lock()
-        self._plan = settings.plan()
-        self._task = b""
-        self._model: Model | None = None
-        self._round: Round | None = None
-        self._deltas: dict[tuple[int, int], Served] = {}
+        self._stepper = Stepper(store, keyring, settings, clock, reached)
+        self._serving = Serving(store, settings, self._stepper)
+        self._ingest = Ingest(store, self._stepper.aggregator, settings.ingest, clock)
+        self._offers = Offers(self._stepper, self._ingest, keyring, settings, clock)
+        self._buckets = Buckets(settings.limits.device)
+        self._serves = False
 
     @property
     def task(self) -> bytes:
         """The id of the task; known after `start`."""
-        return self._task
+        return self._stepper.task
 
     @property
     def round(self) -> Round | None:
         """The open round, as a value."""
-        return self._round
+        return self._stepper.round
+
+    @property
+    def is_ready(self) -> bool:
+        """Does the database serve, as far as was last seen?"""
+        return self._serves
 
     async def start(self) -> None:
         """Take up where the store left off: the latest release, and the round that was open.
@@ -89,114 +87,93 @@ class Coordinator:
         """
         try:
             await self.store.open()
-            self._task = await self.store.task_id(os.urandom(16))
-            stored = await self.store.release(None)
-            if stored is not None:
-                self._model = await asyncio.to_thread(load_model, stored)
-                self._check_settings(self._model)
-            async with self._turn:
-                await self._resume()
-                await self._advance()
+            await self._stepper.start()
+            self._serves = True
         except BaseException:
             await self.store.close()
             raise
 
-    def _check_settings(self, model: Model) -> None:
-        """A task keeps its method and its k; everything else an operator may change."""
-        method, known = self._settings.method, model.common.dim
-        same = type(model.message.scoring) is type(self._settings.released_scoring())
-        if method.dim != known or not same:
-            raise ConfigError(
-                f"this database holds a task of another method or another dim ({known}); "
-                "set them back, or start a new task with a new database"
-            )
+    async def run(self) -> None:
+        """Step whenever that is due, until cancelled; a database that is away is tried again."""
+        while True:
+            try:
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._stepper.due.wait()
+            except TimeoutError:
+                pass
+            self._stepper.due.clear()
+            try:
+                await self.advance()
+            except StoreGone as error:
+                if self._serves:
+                    log.error("the database is away; trying again", extra={"said": str(error)})
+                self._serves = False
+                await asyncio.sleep(TICK_SECONDS)
+            except Exception:
+                log.exception("the round could not go on; trying again")
+                await asyncio.sleep(TICK_SECONDS)
 
     async def stop(self) -> None:
-        """Put the open round to sleep and give the store back."""
-        async with self._turn:
-            if self._round is not None and self._round.phase is Phase.COLLECTING:
-                await self._move(Phase.SHUTDOWN)
-            await self.store.close()
-
-    async def offer(self, device: bytes, request: OfferRequest) -> Offer:
-        """A place in the open round for a device that may take part; asking twice costs once."""
-        async with self._turn:
-            await self._advance()
-            round_, model = self._round, self._model
-            if round_ is None and self._is_over():
-                raise Refusal(problems.TASK_OVER)
-            if round_ is None or model is None or round_.phase is not Phase.COLLECTING:
-                raise self._later(problems.NO_ROUND)
-            if request.release != round_.release:
-                raise Refusal(
-                    problems.STALE_MODEL,
-                    f"this round trains release {round_.release}; fetch it and ask again",
-                    retry_after=0,
-                )
-            if not await self.store.is_assigned(round_.id, device):
-                await self._give_place(round_, device)
-            return self._offer(round_, model)
-
-    async def accept(self, device: bytes, round_id: bytes, body: bytes) -> Accepted:
-        """Verify, unseal, decode, admit, store: what is answered with Accepted is never lost."""
-        digest = hashlib.sha256(body).digest()
-        receipt = Accepted(round=round_id, digest=digest)
-        if await self.store.update_digest(round_id, device) == digest:
-            return receipt
+        """Finish what came in, put the open round to sleep and give the store back."""
+        await self._ingest.close()
         try:
-            await self._admit(device, round_id, digest, body)
-        except Refusal as refusal:
-            # The same bytes may have come in twice at once, and the first have ended the round.
-            late = refusal.problem is problems.ROUND_CLOSED
-            if not late or await self.store.update_digest(round_id, device) != digest:
-                raise
-        return receipt
+            await self._stepper.sleep()
+        except StoreGone:
+            log.exception("the round could not be put to sleep; it goes on at the next start")
+        await self.store.close()
 
     async def advance(self) -> None:
         """Let time pass: end, abandon or open rounds as the law says."""
-        async with self._turn:
-            await self._advance()
+        await self._stepper.advance()
+        self._serves = True
+
+    async def offer(self, signed: Signed) -> Offer:
+        """A place in the open round for a device that may take part; asking twice costs once.
+
+        Where there is none now, a device that is willing to wait is answered when there is.
+        """
+        await self._ingest.prove(signed)
+        self._slow_down(signed.device)
+        return await self._offers.offer(signed, decode(OfferRequest, signed.body, _SMALL))
+
+    async def accept(self, signed: Signed, round_id: bytes) -> Accepted:
+        """Verify, unseal, decode, admit, store: what is answered with Accepted is never lost."""
+        opening = self._offers.opening(round_id)
+        if opening is None:  # another process may have opened it
+            await self._stepper.catch_up()
+            opening = self._offers.opening(round_id)
+        checked = await self._ingest.check(signed, opening)
+        self._slow_down(signed.device)
+        body = signed.body if opening is not None and checked.fault is None else None
+        sent = Sent(signed.device, signed.nonce, checked.digest, body)
+        added, tally = await self._keep(round_id, sent)
+        if added in (Added.STORED, Added.DUPLICATE):
+            return Accepted(round=round_id, digest=checked.digest)
+        if added is Added.EXPIRED:
+            raise Refusal(problems.CERTIFICATE_EXPIRED, retry_after=0)
+        if checked.fault is not None and added in (Added.CLOSED, Added.CONFLICT):
+            raise checked.fault
+        if added is not Added.CLOSED:
+            raise Refusal(_REFUSED[added])
+        raise self._closed(tally, opening)
 
     async def release(self, version: int | None) -> Served:
         """A version of C, or the latest, ready to serve."""
-        model = self._model
-        if model is not None and version in (None, model.stored.version):
-            return model.served
-        if version is None:
-            raise Refusal(
-                problems.UNAVAILABLE, "there is no release yet: the catalogue is empty",
-                self._settings.serve.retry_seconds,
-            )  # fmt: skip
-        stored = await self.store.release(version)
-        if stored is None:
-            raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
-        return await asyncio.to_thread(serve_release, stored)
+        return await self._serving.release(version)
 
     async def release_since(self, have: int) -> Served:
         """The latest release for a device that holds version `have`: a delta where that pays."""
-        model = self._model
-        if model is None or have >= model.stored.version:
-            return await self.release(None)
-        known = self._deltas.get((have, model.stored.version))
-        if known is None:
-            old = await self.store.release(have)
-            if old is None:  # too old to be kept, or never was
-                return model.served
-            known = await asyncio.to_thread(serve_since, old, model)
-            if len(self._deltas) >= KEPT_DELTAS:
-                self._deltas.clear()
-            self._deltas[have, model.stored.version] = known
-        return known
-
-    def privacy(self) -> dict[str, Any]:
-        """What is promised under the plan in force; spec 5.7."""
-        released = 0 if self._model is None else self._model.stored.step
-        return privacy_document(self._plan, self._settings.round, self._task, released)
+        return await self._serving.release_since(have)
 
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""
-        view = await self.store.catalogue(start)
-        return await asyncio.to_thread(_pack_catalogue, view, start)
+        return await self._serving.catalogue(start)
+
+    def privacy(self) -> dict[str, Any]:
+        """What is promised under the plan in force; spec 5.7."""
+        stepper = self._stepper
+        released = 0 if stepper.model is None else stepper.model.stored.step
+        return privacy_document(stepper.plan, self._settings.round, stepper.task, released)
 
     async def add_items(self, items: Sequence[str]) -> int:
         """New items get rows at once, and numbers in C with the next release.
@@ -211,170 +188,28 @@ class Coordinator:
         await self.advance()
         return count
 
-    async def _resume(self) -> None:
-        found = await self.store.current_round()
-        if found is None:
-            return
-        self._round, raw = found
-        self._plan = decode_value(Plan, raw)  # a round keeps the rules that it was opened with
-        if not self._round.seal_id:  # opened before keys were rotated
-            self._round = replace(self._round, seal_id=self.keyring.seal_id)
-        if self._round.phase is Phase.SHUTDOWN:
-            await self._move(Phase.COLLECTING)
-        if not self._keys.has(self._round.seal_id):  # its updates cannot be opened any more
-            await self._move(Phase.ABANDONED)
-            self._round = None
-        else:  # a kill -9 may have come before the last keys were destroyed
-            await self._keys.tidy({self._round.seal_id})
+    async def _keep(self, round_id: bytes, sent: Sent) -> tuple[Added, Tally]:
+        """Store an update; a round that another process put to sleep is woken up first."""
+        most = self._settings.round.max_updates
+        added, tally = await self._ingest.update(round_id, sent, most)
+        if added is Added.CLOSED and tally.phase is Phase.SHUTDOWN:
+            await self._stepper.catch_up()
+            again = Sent(sent.device, None, sent.digest, sent.body)  # its nonce is counted
+            added, tally = await self._ingest.update(round_id, again, most)
+        self._stepper.see(round_id, tally)
+        return added, tally
 
-    def _is_over(self) -> bool:
-        """The budget of rounds is spent; no settings but `total` open another one."""
-        return self._model is not None and self._model.stored.step >= self._settings.round.total
+    def _closed(self, tally: Tally, opening: Opening | None) -> Refusal:
+        """Too late, or too early: the bytes of a round that only sleeps are worth sending again."""
+        if tally.phase is None:
+            return Refusal(problems.NOT_FOUND, "there never was such a round")
+        least = self._settings.serve.retry_seconds
+        if tally.phase is Phase.SHUTDOWN or (tally.phase is Phase.COLLECTING and opening is None):
+            return Refusal(problems.UNAVAILABLE, retry_after=least)
+        after = pacing.come_back(0.0, least, random.random())
+        return Refusal(problems.ROUND_CLOSED, "the round is over: it has all it takes", after)
 
-    async def _advance(self) -> None:
-        """Everything that is due now. Only called with the lock held."""
-        if self._model is None:
-            await self._make_first_release()
-        if self._round is not None:
-            due = self._round.tick(self._settings.round, self._clock())
-            if due.phase is not self._round.phase:
-                await self._move(due.phase)
-            if due.phase is Phase.SUMMING:
-                await self._release_round()
-            elif due.phase is Phase.ABANDONED:
-                self._round = None
-        if self._round is None:
-            await self._open_round()
-
-    async def _make_first_release(self) -> None:
-        view = await self.store.extent()
-        if view.items:
-            model = await asyncio.to_thread(first_model, self._task, view, self._settings)
-            await self.store.add_release(model.stored, None)
-            self._model = model
-
-    async def _open_round(self) -> None:
-        if self._model is None or self._is_over():
-            await self._keys.tidy(set())
-            return
-        self._plan = plan_after(self._model, self._settings)
-        stored, now = self._model.stored, self._clock()
-        seal = await self._keys.for_a_round()
-        round_ = Round(os.urandom(16), stored.step + 1, stored.version, now, seal_id=seal)
-        await self.store.open_round(round_, encode_value(self._plan))
-        self._round = round_
-        await self._keys.tidy({seal})
-        log.info("round opened", extra={"step": round_.step, "release": round_.release})
-
-    async def _move(self, phase: Phase) -> None:
-        assert self._round is not None
-        moved = self._round.to(phase)
-        await self.store.set_phase(moved.id, phase)
-        self._round = moved
-        log.info(
-            "round moved",
-            extra={"step": moved.step, "phase": phase.value, "updates": moved.accepted},
-        )
-
-    async def _give_place(self, round_: Round, device: bytes) -> None:
-        if not round_.has_room(self._settings.round):
-            raise self._later(problems.NO_ROUND)
-        rule, now = self._plan.privacy, self._clock()
-        if await self.store.assign(round_.id, device, round_.step, rule.separation, rule.cap, now):
-            self._round = round_.with_assigned()
-            return
-        known = await self.store.device(device)
-        if known is None:
-            raise Refusal(problems.NOT_ENROLLED)
-        problem = why_not(known.last_step, known.participations, round_.step, rule)
-        if problem is problems.BUDGET_SPENT:
-            raise Refusal(problem)  # time does not cure it
-        new = why_too_new(known.first_step, known.not_before, known.free_at, round_.step, now)
-        raise self._later(problem or new or problems.TOO_SOON)
-
-    def _offer(self, round_: Round, model: Model) -> Offer:
-        age = self._clock() - round_.opened_at
-        return Offer(
-            task=self._task,
-            round=round_.id,
-            step=round_.step,
-            plan=encode_value(self._plan),
-            release=round_.release,
-            model=model.message.model,
-            seal_key=self.keyring.point(round_.seal_id),
-            seal_id=round_.seal_id,
-            closes_in=max(0.0, self._settings.round.max_seconds - age),
-        )
-
-    async def _open_offer(self, round_id: bytes) -> tuple[Offer, Model]:
-        """The open round's offer; refuses with the reason when `round_id` is not that round."""
-        round_, model = self._round, self._model
-        if round_ is not None and model is not None and round_.id == round_id:
-            if round_.phase is Phase.COLLECTING:
-                return self._offer(round_, model), model
-        elif await self.store.round_phase(round_id) is None:
-            raise Refusal(problems.NOT_FOUND, "there never was such a round")
-        raise self._later(problems.ROUND_CLOSED)
-
-    async def _admit(self, device: bytes, round_id: bytes, digest: bytes, body: bytes) -> None:
-        update = read_update(body, self._settings.serve.max_body_bytes)
-        offer, model = await self._open_offer(round_id)
-        check_envelope(update, offer, device)
-        if not await self.store.is_assigned(round_id, device):
-            raise Refusal(problems.NOT_ASSIGNED)
-        await asyncio.to_thread(self._aggregator.check, update, model.common)
-        async with self._turn:
-            await self._keep(device, round_id, digest, body)
-            await self._advance()
-
-    async def _keep(self, device: bytes, round_id: bytes, digest: bytes, body: bytes) -> None:
-        round_ = self._round
-        if round_ is None or round_.id != round_id or round_.phase is not Phase.COLLECTING:
-            raise self._later(problems.ROUND_CLOSED)
-        added = await self.store.add_update(round_id, device, digest, body, self._clock())
-        if added is Added.CONFLICT:
-            raise Refusal(problems.CONFLICTING_UPDATE)
-        if added is Added.STORED:
-            self._round = round_.with_accepted()
-
-    async def _release_round(self) -> None:
-        """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
-        assert self._round is not None
-        assert self._model is not None
-        round_, model, view = self._round, self._model, await self.store.extent()
-        try:
-            summed = await self._aggregator.total(
-                self.store.sealed_updates(round_.id),
-                model.common,
-                self._plan,
-                self._task,
-                round_.step,
-            )
-            total = summed.total
-            made = await asyncio.to_thread(
-                next_model, self._task, model, total, view, self._settings, summed.clip
-            )
-        except BrokenModel:
-            log.exception("round abandoned", extra={"step": round_.step})
-            await self._move(Phase.ABANDONED)
-        else:
-            await self.store.add_release(made.stored, round_.id)
-            self._model = made
-            log.info("released", extra={"version": made.stored.version, "updates": total.devices})
-        self._round = None
-
-    def _later(self, problem: problems.Problem) -> Refusal:
-        """A refusal that says when to come back, spread so that devices do not all come at once."""
-        wait = self._settings.serve.retry_seconds
-        spread = int.from_bytes(os.urandom(2), "big") / 65536
-        return Refusal(problem, retry_after=wait * (1 + spread))
-
-
-def _pack_catalogue(view: CatalogueView, start: int) -> Catalogue:
-    return Catalogue(
-        version=view.version,
-        start=start,
-        count=len(view.items),
-        items=join_ids(list(view.items)),
-        retired=np.array(view.retired, dtype="<u4").tobytes(),
-    )
+    def _slow_down(self, device: bytes) -> None:
+        wait = self._buckets.take(device, time.monotonic())
+        if wait:
+            raise Refusal(problems.SLOW_DOWN, retry_after=wait)

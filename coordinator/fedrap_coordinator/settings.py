@@ -15,6 +15,7 @@ import msgspec
 
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.identity_settings import AdminFace, Enrolment, Sealing
+from fedrap_coordinator.rate_limits import Pace
 from fedrap_coordinator.rounds import RoundLimits
 from fedrap_core.learn import Learning
 from fedrap_core.paper.averaging import Averaging
@@ -39,6 +40,25 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8470
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 4 * 1024 * 1024
     retry_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 30.0  # ask again, at the least
+    max_wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 30.0  # for a place
+    max_waiting: Annotated[int, msgspec.Meta(ge=0)] = 5000  # devices that wait for a place
+
+
+class IngestLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How requests are batched, and how many are in hand at once; more are told to come back."""
+
+    batch: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 64  # requests of one commit, at the most
+    delay_seconds: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.002  # a first one waits so long
+    max_requests: Annotated[int, msgspec.Meta(ge=1)] = 5000
+    max_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 64 * 1024 * 1024  # of their bodies
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often devices may ask."""
+
+    device: Pace = Pace(burst=60, per_minute=60)  # one that has proven who it is
+    address: Pace = Pace(burst=5000, per_minute=600)  # those who enrol or prove nothing
+    proxies: Annotated[int, msgspec.Meta(ge=0, le=10)] = 0  # in front, each adds X-Forwarded-For
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,6 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keys: str = "keys"  # folder of the secret keys; never beside the database's backups
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0  # of the first C
     serve: Serve = Serve()
+    ingest: IngestLimits = IngestLimits()
+    limits: Limits = Limits()
     round: RoundLimits = RoundLimits()
     method: Method = SolveMethod()
     privacy: Privacy = Privacy()

@@ -11,6 +11,7 @@ from fedrap_coordinator.store import migrations
 from fedrap_coordinator.store.engine import open_engine
 from fedrap_coordinator.store.schema import SCHEMA, metadata
 from fedrap_coordinator.store.sql import SqlStore
+from tests.contracts.one_by_one import assign
 from tests.contracts.test_stores import device_id, round_id
 
 # Schema 1 as it was made, in words of both databases; BYTES is BLOB or BYTEA.
@@ -73,8 +74,8 @@ async def test_schema_1_becomes_this_one_and_nothing_is_lost(database: str) -> N
         assert (two.participations, two.last_step, two.counted_step) == (1, 2, None)
         assert current is not None
         assert (current[0].step, current[0].assigned, current[0].seal_id) == (2, 1, b"")
-        assert await store.assign(round_id(2), device_id(2), 2, 2, 9, 10.0) is None
-        assert await store.assign(round_id(2), device_id(1), 2, 2, 9, 10.0) is False
+        assert await assign(store, round_id(2), device_id(2), 2, 2, 9, 10.0) is None
+        assert await assign(store, round_id(2), device_id(1), 2, 2, 9, 10.0) is False
         assert await store.round_phase(round_id(1)) is Phase.RELEASED
         await store.close()
     _same_tables(database)

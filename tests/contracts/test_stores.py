@@ -8,6 +8,7 @@ import pytest
 
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store.protocol import Added, Counts, DeviceRecord, Store, StoredRelease
+from tests.contracts.one_by_one import add_update, assign
 
 TASK = b"t" * 16
 OVER = [Phase.RELEASED, Phase.ABANDONED]
@@ -91,12 +92,12 @@ async def test_a_device_joins_again_after_b_steps_and_not_one_earlier(
 ) -> None:
     await enrolled(store, 1)
     first, early, due = 3, 3 + separation - 1, 3 + separation
-    assert await store.assign(await opened(store, 1, first), device_id(1), first, separation, 9)
+    assert await assign(store, await opened(store, 1, first), device_id(1), first, separation, 9)
     if early > first:
         place = await opened(store, 2, early)
-        assert await store.assign(place, device_id(1), early, separation, 9) is False
+        assert await assign(store, place, device_id(1), early, separation, 9) is False
         assert not await store.is_assigned(place, device_id(1))
-    assert await store.assign(await opened(store, 3, due), device_id(1), due, separation, 9)
+    assert await assign(store, await opened(store, 3, due), device_id(1), due, separation, 9)
     assert await store.device(device_id(1)) == DeviceRecord(device_id(1), b"key 1", 2, due)
 
 
@@ -106,7 +107,7 @@ async def test_a_device_joins_k_times_and_not_once_more(store: Store) -> None:
     given = []
     for step in range(1, 6):
         place = await opened(store, step, step)
-        given.append(await store.assign(place, device_id(1), step, 1, 3))
+        given.append(await assign(store, place, device_id(1), step, 1, 3))
     assert given == [True, True, True, False, False]
     assert await store.device(device_id(1)) == DeviceRecord(device_id(1), b"key 1", 3, 3)
 
@@ -115,8 +116,8 @@ async def test_a_device_joins_k_times_and_not_once_more(store: Store) -> None:
 async def test_asking_again_for_the_same_round_costs_nothing(store: Store) -> None:
     await enrolled(store, 1)
     place = await opened(store, 1, 1)
-    assert await store.assign(place, device_id(1), 1, 2, 1) is True
-    assert await store.assign(place, device_id(1), 1, 2, 1) is None
+    assert await assign(store, place, device_id(1), 1, 2, 1) is True
+    assert await assign(store, place, device_id(1), 1, 2, 1) is None
     assert await store.is_assigned(place, device_id(1))
     found = await store.device(device_id(1))
     assert found is not None
@@ -126,17 +127,17 @@ async def test_asking_again_for_the_same_round_costs_nothing(store: Store) -> No
 @pytest.mark.spec("7.6")
 async def test_a_step_tried_again_after_an_abandoned_round_is_charged_once(store: Store) -> None:
     await enrolled(store, 1, 2)
-    await store.assign(await opened(store, 1, 4), device_id(1), 4, 2, 1)
+    await assign(store, await opened(store, 1, 4), device_id(1), 4, 2, 1)
     await store.set_phase(round_id(1), Phase.ABANDONED)
     again = await opened(store, 2, 4)
-    assert await store.assign(again, device_id(1), 4, 2, 1) is True
-    assert await store.assign(again, device_id(2), 4, 2, 1) is True
+    assert await assign(store, again, device_id(1), 4, 2, 1) is True
+    assert await assign(store, again, device_id(2), 4, 2, 1) is True
     assert await store.device(device_id(1)) == DeviceRecord(device_id(1), b"key 1", 1, 4)
 
 
 async def test_a_device_that_is_not_enrolled_gets_no_place(store: Store) -> None:
     place = await opened(store, 1, 1)
-    assert await store.assign(place, device_id(1), 1, 1, 1) is False
+    assert await assign(store, place, device_id(1), 1, 1, 1) is False
     assert not await store.is_assigned(place, device_id(1))
     assert not await store.is_assigned(round_id(7), device_id(1))
 
@@ -148,7 +149,7 @@ async def test_two_hundred_concurrent_requests_never_exceed_the_cap(store: Store
     asked = [(place, number) for place in places for number in range(10)]
     given = await asyncio.gather(
         *(
-            store.assign(place, device_id(number), int.from_bytes(place[5:]), 1, 4)
+            assign(store, place, device_id(number), int.from_bytes(place[5:]), 1, 4)
             for place, number in asked
         )
     )
@@ -164,7 +165,7 @@ async def test_two_hundred_concurrent_requests_never_exceed_the_cap(store: Store
 async def test_concurrent_requests_for_one_place_are_charged_once(store: Store) -> None:
     await enrolled(store, 1)
     place = await opened(store, 1, 1)
-    given = await asyncio.gather(*(store.assign(place, device_id(1), 1, 2, 5) for _ in range(200)))
+    given = await asyncio.gather(*(assign(store, place, device_id(1), 1, 2, 5) for _ in range(200)))
     assert (given.count(True), given.count(None)) == (1, 199)
     found = await store.device(device_id(1))
     assert found is not None
@@ -175,7 +176,7 @@ async def test_concurrent_requests_for_one_place_are_charged_once(store: Store) 
 async def test_an_update_is_stored_once_and_others_of_its_device_conflict(store: Store) -> None:
     place = await opened(store, 1, 1)
     added = [
-        await store.add_update(place, device_id(1), digest, body, 1.0)
+        await add_update(store, place, device_id(1), digest, body, 1.0)
         for digest, body in ((b"d1", b"b1"), (b"d1", b"b1"), (b"d2", b"b2"))
     ]
     assert added == [Added.STORED, Added.DUPLICATE, Added.CONFLICT]
@@ -191,14 +192,14 @@ async def test_a_round_that_is_over_keeps_digests_and_destroys_bodies(
     store: Store, end: Phase
 ) -> None:
     place, other = await opened(store, 1, 1), await opened(store, 2, 2)
-    await store.add_update(place, device_id(1), b"d1", b"sealed", 1.0)
-    await store.add_update(other, device_id(1), b"d2", b"of another round", 1.0)
+    await add_update(store, place, device_id(1), b"d1", b"sealed", 1.0)
+    await add_update(store, other, device_id(1), b"d2", b"of another round", 1.0)
     await finish(store, place, end, 1)
     assert await store.round_phase(place) is end
     assert await bodies_of(store, place) == []
     assert await bodies_of(store, other) == [[b"of another round"]]
     assert await store.update_digest(place, device_id(1)) == b"d1"
-    assert await store.add_update(place, device_id(1), b"d1", b"sealed", 1.0) is Added.DUPLICATE
+    assert await add_update(store, place, device_id(1), b"d1", b"sealed", 1.0) is Added.DUPLICATE
     assert await bodies_of(store, place) == []
 
 
@@ -208,7 +209,7 @@ async def test_sealed_updates_come_in_order_of_device_and_in_chunks(
 ) -> None:
     place = await opened(store, 1, 1)
     for number in reversed(range(count)):
-        await store.add_update(place, device_id(number), b"d", b"body %d" % number, 1.0)
+        await add_update(store, place, device_id(number), b"d", b"body %d" % number, 1.0)
     chunks = await bodies_of(store, place)
     assert [body for chunk in chunks for body in chunk] == [b"body %d" % n for n in range(count)]
     assert [len(chunk) for chunk in chunks] == [min(64, count - at) for at in range(0, count, 64)]
@@ -219,8 +220,8 @@ async def test_the_current_round_comes_with_its_counts_and_its_plan(store: Store
     await enrolled(store, 1, 2, 3)
     place = await opened(store, 1, 5)
     for number in (1, 2, 3):
-        await store.assign(place, device_id(number), 5, 1, 5)
-    await store.add_update(place, device_id(2), b"d", b"b", 1.0)
+        await assign(store, place, device_id(number), 5, 1, 5)
+    await add_update(store, place, device_id(2), b"d", b"b", 1.0)
     expected = Round(place, 5, 1, 10.0, Phase.COLLECTING, assigned=3, accepted=1)
     assert await store.current_round() == (expected, b"plan 1")
     for phase in (Phase.SHUTDOWN, Phase.COLLECTING, Phase.SUMMING):
@@ -250,7 +251,7 @@ async def test_a_second_release_of_a_step_fails_and_leaves_the_round_as_it_was(
 ) -> None:
     await finish(store, await opened(store, 1, 1), Phase.RELEASED, 1)
     place = await opened(store, 2, step)
-    await store.add_update(place, device_id(1), b"d", b"still sealed", 1.0)
+    await add_update(store, place, device_id(1), b"d", b"still sealed", 1.0)
     with pytest.raises(ValueError, match="released before"):
         await store.add_release(a_release(version, step), place)
     assert await store.round_phase(place) is Phase.COLLECTING

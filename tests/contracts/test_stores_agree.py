@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.store.batches import Ask, Rule, Sent
 from fedrap_coordinator.store.identity_protocol import (
     AdminRecord,
     AuditEntry,
@@ -24,6 +25,7 @@ from fedrap_coordinator.store.identity_protocol import (
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store, StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
+from fedrap_core.plan import Privacy
 from tests.postgres import postgres_url
 
 NO_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate)  # a database each costs too much
@@ -61,6 +63,15 @@ tickets = st.builds(
     st.sampled_from([None, b"a1", b"a2"]),
     st.integers(1, 2),
 )
+nonces = st.none() | small
+asks = st.builds(Ask, devices, nonces)
+sent = st.builds(Sent, devices, nonces, digests, st.none() | st.binary(max_size=3))
+rules = st.builds(
+    Rule,
+    small,
+    st.integers(0, 3),
+    st.builds(Privacy, separation=st.integers(1, 3), cap=st.integers(1, 3)),
+)
 ops = st.one_of(
     op("task_id", st.binary(min_size=16, max_size=16)),
     op("add_tokens", st.lists(digests, max_size=2), st.just(1.0)),
@@ -75,9 +86,11 @@ ops = st.one_of(
     op("add_admin", admins, digests, st.none() | entries),
     op("remove_admin", names, st.none() | entries),
     op("write_audit", entries),
-    op("set_phase", rounds, st.sampled_from(Phase)),
-    op("assign", rounds, devices, small, st.integers(1, 3), st.integers(1, 3), small.map(float)),
-    op("add_update", rounds, devices, digests, st.binary(max_size=3), st.just(3.0)),
+    op("set_phase", rounds, st.sampled_from(Phase), st.none() | st.sampled_from(Phase)),
+    op("give_places", rounds, st.lists(asks, max_size=4), rules, small.map(float)),
+    op("add_updates", rounds, st.lists(sent, max_size=4), small, small.map(float)),
+    op("device_keys", st.lists(devices, max_size=3)),
+    op("latest_version"),
     op("update_digest", rounds, devices),
     op("add_release", releases, st.none() | rounds),
     op("add_items", words),
@@ -163,7 +176,7 @@ def test_memory_and_sql_answer_every_operation_alike(database: str, script: list
 @settings(max_examples=8, phases=NO_SHRINK)
 @given(
     st.lists(
-        op("assign", rounds, devices, small, st.integers(1, 3), st.integers(1, 3)), max_size=25
+        op("give_places", rounds, st.lists(asks, max_size=3), rules, st.just(5.0)), max_size=25
     )
 )
 def test_memory_and_sql_admit_the_same_devices(database: str, script: list[Op]) -> None:

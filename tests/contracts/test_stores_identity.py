@@ -21,6 +21,7 @@ from fedrap_coordinator.store.identity_protocol import (
 )
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
+from tests.contracts.one_by_one import add_update, assign
 from tests.contracts.test_stores import a_release, device_id, enrolled, finish, opened, round_id
 
 BASE = 100.0  # when devices enrol here
@@ -43,7 +44,7 @@ async def test_a_new_key_waits_for_releases_and_not_one_longer(store: Store, wai
     await enrol_on(store, 1, Terms(wait_steps=wait))  # step 8 may have its owner's old key in it
     for step, expected in {8: False, 8 + wait - 1: False, 8 + wait: True}.items():
         place = await opened(store, step, step)
-        assert await store.assign(place, device_id(1), step, 1, 9, BASE) is expected
+        assert await assign(store, place, device_id(1), step, 1, 9, BASE) is expected
         assert await store.is_assigned(place, device_id(1)) is expected
     found = await store.device(device_id(1))
     assert found is not None
@@ -54,7 +55,7 @@ async def test_a_new_key_waits_for_releases_and_not_one_longer(store: Store, wai
 async def test_before_the_first_release_there_is_nobody_to_wait_for(store: Store) -> None:
     await store.add_release(a_release(1, 0), None)
     await enrol_on(store, 1, Terms(wait_steps=2))
-    assert await store.assign(await opened(store, 1, 1), device_id(1), 1, 2, 9, BASE)
+    assert await assign(store, await opened(store, 1, 1), device_id(1), 1, 2, 9, BASE)
 
 
 @pytest.mark.spec("3.10")
@@ -66,7 +67,7 @@ async def test_a_new_key_waits_for_seconds_and_steps_are_not_waited_for_longer_t
     await enrol_on(store, 2, Terms(wait_steps=3, wait_most_seconds=500.0))
     place = await opened(store, 1, 5)
     given = [
-        await store.assign(place, device_id(number), 5, 1, 9, BASE + seconds)
+        await assign(store, place, device_id(number), 5, 1, 9, BASE + seconds)
         for number, seconds in ((1, 59.9), (1, 60.0), (2, 499.9), (2, 500.0))
     ]
     assert given == [False, True, False, True]
@@ -77,14 +78,14 @@ async def test_to_leave_and_enrol_again_does_not_shorten_the_rest(store: Store) 
     await store.add_release(a_release(5, 4), None)
     await enrol_on(store, 1, Terms())
     place = await opened(store, 1, 5)
-    assert await store.assign(place, device_id(1), 5, 2, 3, BASE)
-    await store.add_update(place, device_id(1), b"d", b"sealed", BASE)
+    assert await assign(store, place, device_id(1), 5, 2, 3, BASE)
+    await add_update(store, place, device_id(1), b"d", b"sealed", BASE)
     await store.forget_device(device_id(1))
     await enrol_on(store, 2, Terms(wait_steps=2), BASE + 1)  # the same person, a new key
-    assert await store.assign(place, device_id(2), 5, 2, 3, BASE + 2) is False
+    assert await assign(store, place, device_id(2), 5, 2, 3, BASE + 2) is False
     await finish(store, place, Phase.RELEASED, 5)
-    assert await store.assign(await opened(store, 2, 6), device_id(2), 6, 2, 3, BASE + 3) is False
-    assert await store.assign(await opened(store, 3, 7), device_id(2), 7, 2, 3, BASE + 4) is True
+    assert await assign(store, await opened(store, 2, 6), device_id(2), 6, 2, 3, BASE + 3) is False
+    assert await assign(store, await opened(store, 3, 7), device_id(2), 7, 2, 3, BASE + 4) is True
 
 
 @pytest.mark.spec("3.8", "3.9")
@@ -92,15 +93,15 @@ async def test_no_place_for_a_revoked_device_nor_after_the_certificate(store: St
     await enrol_on(store, 1, Terms(valid_until=200.0))
     await enrol_on(store, 2, Terms())
     place = await opened(store, 1, 1)
-    assert await store.assign(place, device_id(1), 1, 1, 9, 200.0) is False
-    assert await store.assign(place, device_id(1), 1, 1, 9, 199.9) is True
-    assert await store.assign(place, device_id(1), 1, 1, 9, 200.0) is False  # not even asking again
+    assert await assign(store, place, device_id(1), 1, 1, 9, 200.0) is False
+    assert await assign(store, place, device_id(1), 1, 1, 9, 199.9) is True
+    assert await assign(store, place, device_id(1), 1, 1, 9, 200.0) is False  # asks again
     await store.renew_device(device_id(1), 300.0, "strong")
-    assert await store.assign(place, device_id(1), 1, 1, 9, 200.0) is None
+    assert await assign(store, place, device_id(1), 1, 1, 9, 200.0) is None
     assert await store.revoke_device(device_id(2), BASE)
     assert not await store.revoke_device(device_id(2), BASE)
     assert not await store.revoke_device(device_id(9), BASE)
-    assert await store.assign(place, device_id(2), 1, 1, 9, BASE) is False
+    assert await assign(store, place, device_id(2), 1, 1, 9, BASE) is False
     found = await store.devices(b"", 9)
     assert [(one.level, one.revoked_at) for one in found] == [("strong", None), ("none", BASE)]
     assert [one.id for one in await store.devices(device_id(1), 9)] == [device_id(2)]
@@ -149,16 +150,16 @@ async def test_who_had_a_place_in_a_step_tried_twice_and_sent_nothing_may_come_n
 ) -> None:
     await enrolled(store, 1, 2)
     first = await opened(store, 1, 1)
-    await store.assign(first, device_id(1), 1, 2, 9)
+    await assign(store, first, device_id(1), 1, 2, 9)
     await store.set_phase(first, Phase.ABANDONED)
     again = await opened(store, 2, 1)
     for number in (1, 2):
-        assert await store.assign(again, device_id(number), 1, 2, 9)
-    await store.add_update(again, device_id(2), b"d", b"sealed", 1.0)
+        assert await assign(store, again, device_id(number), 1, 2, 9)
+    await add_update(store, again, device_id(2), b"d", b"sealed", 1.0)
     await finish(store, again, Phase.RELEASED, 1)
     following = await opened(store, 3, 2)
-    assert await store.assign(following, device_id(1), 2, 2, 9) is True  # was in no release
-    assert await store.assign(following, device_id(2), 2, 2, 9) is False  # rests for b
+    assert await assign(store, following, device_id(1), 2, 2, 9) is True  # was in no release
+    assert await assign(store, following, device_id(2), 2, 2, 9) is False  # rests for b
     found = await store.device(device_id(1))
     assert found is not None
     assert (found.participations, found.counted_step) == (2, None)

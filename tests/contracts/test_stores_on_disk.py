@@ -8,6 +8,7 @@ import pytest
 
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.store.sql import SqlStore
+from tests.contracts.one_by_one import add_update, assign
 from tests.contracts.test_stores import TASK, a_release, bodies_of, device_id, enrolled, opened
 
 
@@ -21,8 +22,8 @@ async def test_everything_survives_closing_and_opening_again(database: str) -> N
     await before.retire_items(["b"])
     await before.add_release(a_release(1, 0), None)
     place = await opened(before, 1, 1)
-    await before.assign(place, device_id(1), 1, 2, 3)
-    await before.add_update(place, device_id(1), b"d", b"sealed", 1.0)
+    await assign(before, place, device_id(1), 1, 2, 3)
+    await add_update(before, place, device_id(1), b"d", b"sealed", 1.0)
     expected = (await before.current_round(), await before.catalogue(0), await before.counts())
     await before.close()
     await after.open()
@@ -32,7 +33,7 @@ async def test_everything_survives_closing_and_opening_again(database: str) -> N
         found = (await after.current_round(), await after.catalogue(0), await after.counts())
         assert found == expected
         assert await bodies_of(after, place) == [[b"sealed"]]
-        assert await after.assign(place, device_id(1), 1, 2, 3) is None
+        assert await assign(after, place, device_id(1), 1, 2, 3) is None
         assert await after.release(None) == a_release(1, 0)
     finally:
         await after.close()

@@ -17,6 +17,7 @@ from fedrap_coordinator.store.protocol import StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.wire.codec import encode_value
+from tests.contracts.one_by_one import add_update, assign
 
 DEVICE = bytes(range(16))
 
@@ -120,8 +121,8 @@ def test_the_ledger_is_checked_and_a_breach_is_exit_1(capsys: pytest.CaptureFixt
     async def release(store: SqlStore, step: int) -> None:
         round_ = Round(step.to_bytes(16, "big"), step, step, float(step))
         await store.open_round(round_, plan)
-        assert await store.assign(round_.id, DEVICE, step, 1, 9, 5.0)  # a careless rule
-        await store.add_update(round_.id, DEVICE, b"d", b"sealed", 5.0)
+        assert await assign(store, round_.id, DEVICE, step, 1, 9, 5.0)  # a careless rule
+        await add_update(store, round_.id, DEVICE, b"d", b"sealed", 5.0)
         await store.add_release(StoredRelease(step + 1, step, 1, b"body", None), round_.id)
 
     async def well(store: SqlStore) -> None:

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrap_coordinator.participation import may_join, why_not
-from fedrap_coordinator.rounds import Round
+from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.plan import Privacy
 from fedrap_core.wire import problems
 from fedrap_core.wire.problems import Problem
+from tests.contracts.one_by_one import assign
 
 DEVICE = b"d" * 16
 
@@ -73,7 +74,8 @@ async def _assign_all(
         for place, step in enumerate(steps):
             round_ = Round(place.to_bytes(16, "big"), step, 1, 0.0)
             await store.open_round(round_, b"")
-            given_ = await store.assign(round_.id, DEVICE, step, rule.separation, rule.cap)
+            given_ = await assign(store, round_.id, DEVICE, step, rule.separation, rule.cap)
+            await store.set_phase(round_.id, Phase.ABANDONED)
             record = await store.device(DEVICE)
             assert record is not None
             seen.append((given_, record.participations, record.last_step))

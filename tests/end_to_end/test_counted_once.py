@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedrap_coordinator import service
+from fedrap_coordinator import stepping
 from fedrap_coordinator.handlers import COORDINATOR
 from fedrap_coordinator.releases import Model, next_model
 from fedrap_coordinator.settings import Settings
@@ -36,7 +36,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
         seen.append(total)
         return next_model(task, model, total, view, settings, clip)
 
-    monkeypatch.setattr(service, "next_model", spy)
+    monkeypatch.setattr(stepping, "next_model", spy)
     return seen
 
 

@@ -11,6 +11,8 @@ from sqlalchemy.exc import ArgumentError
 from fedrap_coordinator.errors import StoreUnavailable
 
 CONNECTIONS = 8  # of one process to PostgreSQL
+READS = "fedrap_reads"  # the option of a connection that only reads
+SYNCHRONOUS = "FULL"  # of SQLite
 _SQLITE = ("sqlite", "sqlite+pysqlite")
 _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
@@ -41,7 +43,7 @@ def open_engine(url: str) -> sa.Engine:
             )
         # A connection that the database closed in the meantime is found out before it is used.
         return sa.create_engine(
-            parsed, pool_size=CONNECTIONS, max_overflow=0, pool_pre_ping=True,
+            parsed, pool_size=CONNECTIONS, max_overflow=1, pool_pre_ping=True,
             isolation_level="READ COMMITTED",
         )  # fmt: skip
     raise StoreUnavailable(
@@ -50,12 +52,13 @@ def open_engine(url: str) -> sa.Engine:
 
 
 def _sqlite_pragmas(connection: Any, _record: Any) -> None:
-    """WAL survives a kill -9, and without it each write costs ten times as much."""
+    """WAL: readers do not wait. FULL: a commit is on the disk, also when the power fails."""
     connection.isolation_level = None  # the begin event below starts transactions
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=10000"):
+    for pragma in ("journal_mode=WAL", f"synchronous={SYNCHRONOUS}", "busy_timeout=10000"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _begin(connection: sa.Connection) -> None:
     """Take the write lock first, so that no transaction has to start again half-way."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    reads = connection.get_execution_options().get(READS, False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

@@ -183,6 +183,10 @@ class IdentityStore(Protocol):
         """No place for this device any more; False when it is not known or was revoked before."""
         ...
 
+    async def device_keys(self, devices: Sequence[bytes]) -> Sequence[bytes | None]:
+        """The public keys of these devices; None for those that are not known."""
+        ...
+
     async def use_nonce(self, device: bytes, nonce: int) -> bool:
         """Remember a nonce; False when it is not larger than all before."""
         ...

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.rounds import OVER, Phase, Round
+from fedrap_coordinator.store import batches
+from fedrap_coordinator.store.batches import Added, Ask, Place, Rule, Sent, Tally
 from fedrap_coordinator.store.memory_identity import MemoryIdentity
 from fedrap_coordinator.store.protocol import (
-    Added,
     CatalogueView,
     Charge,
     Counts,
@@ -51,53 +53,56 @@ class MemoryStore(MemoryIdentity):
         self._task = self._task or fresh
         return self._task
 
-    async def open_round(self, round_: Round, plan: bytes) -> None:
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[bool]:
+        yield True
+
+    async def open_round(self, round_: Round, plan: bytes) -> bool:
+        for known, _ in self._rounds.values():
+            if known.phase not in OVER and known.step >= round_.step:
+                return False
+        if any(release.step >= round_.step for release in self._releases.values()):
+            return False
         self._rounds[round_.id] = (round_, plan)
         self._assigned[round_.id] = set()
         self._updates[round_.id] = {}
+        return True
 
     async def current_round(self) -> tuple[Round, bytes] | None:
         for round_, plan in self._rounds.values():
-            if round_.phase not in (Phase.RELEASED, Phase.ABANDONED):
+            if round_.phase not in OVER:
                 assigned, accepted = len(self._assigned[round_.id]), len(self._updates[round_.id])
                 return replace(round_, assigned=assigned, accepted=accepted), plan
         return None
 
-    async def set_phase(self, round_id: bytes, phase: Phase) -> None:
+    async def set_phase(self, round_id: bytes, phase: Phase, was: Phase | None = None) -> bool:
         round_, plan = self._rounds[round_id]
+        if was is not None and round_.phase is not was:
+            return False
         self._rounds[round_id] = (replace(round_, phase=phase), plan)
-        if phase in (Phase.ABANDONED, Phase.RELEASED):
+        if phase in OVER:
             for kept in self._updates[round_id].values():
                 kept.body = None
+        return True
 
     async def round_phase(self, round_id: bytes) -> Phase | None:
         found = self._rounds.get(round_id)
         return None if found is None else found[0].phase
 
-    async def assign(
-        self,
-        round_id: bytes,
-        device: bytes,
-        step: int,
-        separation: int,
-        cap: int,
-        now: float = 0.0,
-    ) -> bool | None:
-        known = self._devices.get(device)
-        if known is None or known.revoked_at is not None or known.valid_until <= now:
-            return False
-        if known.last_step != step:
-            rested = known.last_step is None or step - known.last_step >= separation
-            waited = known.not_before <= now and (known.first_step <= step or known.free_at <= now)
-            if known.participations >= cap or not rested or not waited:
-                return False
-            self._devices[device] = replace(
-                known, participations=known.participations + 1, last_step=step
-            )
-        if device in self._assigned[round_id]:
-            return None
-        self._assigned[round_id].add(device)
-        return True
+    async def give_places(
+        self, round_id: bytes, asks: Sequence[Ask], rule: Rule, now: float
+    ) -> tuple[Sequence[Place], Tally]:
+        places = self._assigned.get(round_id, set())
+        batch = batches.give_places(asks, self._tally(round_id), self._devices, places, rule, now)
+        self._devices.update(batch.devices)
+        places.update(batch.assigned)
+        return batch.answers, self._tally(round_id)
+
+    def _tally(self, round_id: bytes) -> Tally:
+        if round_id not in self._rounds:
+            return Tally(None)
+        phase = self._rounds[round_id][0].phase
+        return Tally(phase, len(self._assigned[round_id]), len(self._updates[round_id]))
 
     async def rounds(self, count: int) -> Sequence[RoundRow]:
         found = []
@@ -117,14 +122,18 @@ class MemoryStore(MemoryIdentity):
     async def is_assigned(self, round_id: bytes, device: bytes) -> bool:
         return device in self._assigned.get(round_id, ())
 
-    async def add_update(
-        self, round_id: bytes, device: bytes, digest: bytes, body: bytes, now: float
-    ) -> Added:
-        known = self._updates[round_id].get(device)
-        if known is not None:
-            return Added.DUPLICATE if known.digest == digest else Added.CONFLICT
-        self._updates[round_id][device] = _Kept(digest, body)
-        return Added.STORED
+    async def add_updates(
+        self, round_id: bytes, sent: Sequence[Sent], most: int, now: float
+    ) -> tuple[Sequence[Added], Tally]:
+        kept = self._updates.get(round_id, {})
+        digests = {device: known.digest for device, known in kept.items()}
+        places = frozenset(self._assigned.get(round_id, ()))
+        batch = batches.add_updates(
+            sent, self._tally(round_id), self._devices, places, digests, most, now
+        )
+        self._devices.update(batch.devices)
+        kept.update({one.device: _Kept(one.digest, one.body) for one in batch.stored})
+        return batch.answers, self._tally(round_id)
 
     async def update_digest(self, round_id: bytes, device: bytes) -> bytes | None:
         known = self._updates.get(round_id, {}).get(device)
@@ -162,6 +171,9 @@ class MemoryStore(MemoryIdentity):
         if version is None:
             version = max(self._releases, default=-1)
         return self._releases.get(version)
+
+    async def latest_version(self) -> int | None:
+        return max(self._releases, default=None)
 
     async def add_items(self, items: Sequence[str]) -> int:
         before = len(self._items)

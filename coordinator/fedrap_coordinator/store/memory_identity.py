@@ -104,6 +104,10 @@ class MemoryIdentity:
         self._devices[device] = replace(known, revoked_at=now)
         return self._written(audit, True)
 
+    async def device_keys(self, devices: Sequence[bytes]) -> Sequence[bytes | None]:
+        found = [self._devices.get(device) for device in devices]
+        return [None if known is None else known.public_key for known in found]
+
     async def use_nonce(self, device: bytes, nonce: int) -> bool:
         if nonce <= self._nonces.get(device, nonce):
             return False

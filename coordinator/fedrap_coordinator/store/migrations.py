@@ -27,6 +27,13 @@ STEPS: dict[int, tuple[str, ...]] = {
         "JOIN round ON round.id = update_.round_id "
         "WHERE update_.device_id = device.id AND round.phase = 'released')",
     ),
+    3: (
+        "ALTER TABLE round ADD COLUMN assigned INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE round ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0",
+        "UPDATE round SET "
+        "assigned = (SELECT COUNT(*) FROM assignment WHERE assignment.round_id = round.id), "
+        "accepted = (SELECT COUNT(*) FROM update_ WHERE update_.round_id = round.id)",
+    ),
 }
 
 

@@ -7,11 +7,13 @@ run more than once, so none has effects elsewhere. tests/contracts runs one suit
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.store.batches import Added as Added
+from fedrap_coordinator.store.batches import Ask, Place, Rule, Sent, Tally
 from fedrap_coordinator.store.identity_protocol import DeviceRecord as DeviceRecord
 from fedrap_coordinator.store.identity_protocol import IdentityStore
 
@@ -54,14 +56,6 @@ class Counts:
     releases: int
 
 
-class Added(StrEnum):
-    """What became of an update."""
-
-    STORED = "stored"
-    DUPLICATE = "duplicate"  # the same bytes were stored before
-    CONFLICT = "conflict"  # other bytes of this device are already in the round
-
-
 @dataclass(frozen=True)
 class RoundRow:
     """A round of the history, with its places and the updates that came."""
@@ -99,36 +93,37 @@ class Store(IdentityStore, Protocol):
         """The task's id; `fresh` is kept if there was none."""
         ...
 
-    async def open_round(self, round_: Round, plan: bytes) -> None:
-        """Keep a new round."""
+    def alone(self) -> AbstractAsyncContextManager[bool]:
+        """Held by one process at a time, and freed when it dies; False when another has it.
+
+        What is done under it is conditional all the same: a database that went away and came back
+        may have given it to somebody else meanwhile.
+        """
+        ...
+
+    async def open_round(self, round_: Round, plan: bytes) -> bool:
+        """Keep a new round; False when its step is open, released, or behind us."""
         ...
 
     async def current_round(self) -> tuple[Round, bytes] | None:
         """The round that is neither released nor abandoned, with its counts and its plan."""
         ...
 
-    async def set_phase(self, round_id: bytes, phase: Phase) -> None:
-        """Keep a round's new phase. An abandoned round's sealed bodies are destroyed."""
+    async def set_phase(self, round_id: bytes, phase: Phase, was: Phase | None = None) -> bool:
+        """Keep a round's new phase; False when it is not in the phase `was` any more.
+
+        An abandoned round's sealed bodies are destroyed.
+        """
         ...
 
     async def round_phase(self, round_id: bytes) -> Phase | None:
         """The phase of any round ever opened."""
         ...
 
-    async def assign(
-        self,
-        round_id: bytes,
-        device: bytes,
-        step: int,
-        separation: int,
-        cap: int,
-        now: float = 0.0,
-    ) -> bool | None:
-        """Give a device its place and charge it, in one statement.
-
-        True: it has a new place. None: it had one already, nothing was charged. False: the rule
-        forbids it, its key is too new, its certificate is over, or it was revoked.
-        """
+    async def give_places(
+        self, round_id: bytes, asks: Sequence[Ask], rule: Rule, now: float
+    ) -> tuple[Sequence[Place], Tally]:
+        """Count the nonces of these requests, give places and charge for them."""
         ...
 
     async def rounds(self, count: int) -> Sequence[RoundRow]:
@@ -143,10 +138,10 @@ class Store(IdentityStore, Protocol):
         """Does the device have a place in that round?"""
         ...
 
-    async def add_update(
-        self, round_id: bytes, device: bytes, digest: bytes, body: bytes, now: float
-    ) -> Added:
-        """Keep a sealed update."""
+    async def add_updates(
+        self, round_id: bytes, sent: Sequence[Sent], most: int, now: float
+    ) -> tuple[Sequence[Added], Tally]:
+        """Count the nonces of these requests and keep their sealed updates, `most` in all."""
         ...
 
     async def update_digest(self, round_id: bytes, device: bytes) -> bytes | None:
@@ -167,6 +162,10 @@ class Store(IdentityStore, Protocol):
 
     async def release(self, version: int | None) -> StoredRelease | None:
         """A version of C, or the latest."""
+        ...
+
+    async def latest_version(self) -> int | None:
+        """The number of the latest release; None before the first."""
         ...
 
     async def add_items(self, items: Sequence[str]) -> int:

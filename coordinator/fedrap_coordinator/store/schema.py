@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 2  # migrations.py brings older databases here
+SCHEMA = 3  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -51,6 +51,8 @@ round_ = sa.Table(
     sa.Column("plan", sa.LargeBinary, nullable=False),
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("seal_id", sa.LargeBinary(8)),  # names the sealing key; the key is in a file
+    sa.Column("assigned", sa.Integer, nullable=False, server_default="0"),  # places given
+    sa.Column("accepted", sa.Integer, nullable=False, server_default="0"),  # updates kept
 )
 
 assignment = sa.Table(

@@ -9,21 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from fedrap_coordinator.errors import StoreUnavailable
+from fedrap_coordinator.errors import StoreGone, StoreUnavailable
+from fedrap_coordinator.faults import Reached, pass_by
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store import sql_devices, sql_items, sql_rounds
-from fedrap_coordinator.store.engine import CONNECTIONS, open_engine
+from fedrap_coordinator.store.batches import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.store.engine import CONNECTIONS, READS, open_engine
 from fedrap_coordinator.store.insert_once import insert_once
 from fedrap_coordinator.store.migrations import open_schema
 from fedrap_coordinator.store.protocol import (
-    Added,
     CatalogueView,
     Charge,
     Counts,
@@ -35,87 +37,141 @@ from fedrap_coordinator.store.sql_identity_store import SqlIdentity
 
 CHUNK = 64  # sealed bodies read at once
 MANY = 4096  # rows without a body
+_STEPPING = 0x66656474  # of PostgreSQL: one process at a time ends and opens rounds
 T = TypeVar("T")
 
 
 class SqlStore(SqlIdentity):
     """A store behind a URL such as `sqlite:///fedrap.sqlite` or `postgresql://host/fedrap`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, reached: Reached = pass_by) -> None:
         self._engine = open_engine(url)
+        self._reached = reached
+        sqlite = self._engine.dialect.name == "sqlite"
         # SQLite has one writer, so it gets one thread; waiting for that thread is the only lock.
-        threads = 1 if self._engine.dialect.name == "sqlite" else CONNECTIONS
-        self._thread = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="fedrap-store")
+        # Its readers see what was committed and wait for nobody.
+        threads = 1 if sqlite else CONNECTIONS
+        self._writers = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="fedrap-store")
+        self._readers = self._writers
+        if sqlite:
+            self._readers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fedrap-reads")
+        self._reading = self._engine.execution_options(**{READS: True})
 
     async def _run(self, body: Callable[..., T], *arguments: object) -> T:
         """Run `body(connection, *arguments)` as one transaction."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, partial(self._transact, body, arguments))
+        return await loop.run_in_executor(self._writers, partial(self._transact, body, arguments))
+
+    async def _look(self, body: Callable[..., T], *arguments: object) -> T:
+        """Like `_run`, for a body that writes nothing."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, partial(self._read, body, arguments))
 
     def _transact(self, body: Callable[..., T], arguments: tuple[object, ...]) -> T:
-        with self._engine.begin() as db:
-            return body(db, *arguments)
+        for last in (False, False, True):
+            try:
+                with self._engine.begin() as db:
+                    answer = body(db, *arguments)
+                    self._reached(f"{body.__name__}: written")
+                self._reached(f"{body.__name__}: committed")
+                return answer
+            except DBAPIError as error:
+                if last or not _may_succeed_now(error):
+                    raise _gone(error) from error
+        raise AssertionError("unreachable")
+
+    def _read(self, body: Callable[..., T], arguments: tuple[object, ...]) -> T:
+        try:
+            with self._reading.begin() as db:
+                return body(db, *arguments)
+        except DBAPIError as error:
+            raise _gone(error) from error
 
     async def open(self) -> None:
         try:
             await self._run(open_schema)
         except DBAPIError as error:
-            said = str(error.orig).strip().splitlines() or ["no reason given"]
-            raise StoreUnavailable(f"the database cannot be opened: {said[0]}") from error
+            raise StoreUnavailable(f"the database cannot be opened: {_said(error)}") from error
+        except StoreGone as error:
+            raise StoreUnavailable(f"the database cannot be opened: {error}") from error
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._engine.dispose)
-        self._thread.shutdown()
+        await asyncio.get_running_loop().run_in_executor(self._writers, self._engine.dispose)
+        self._readers.shutdown()
+        self._writers.shutdown()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[bool]:
+        if self._engine.dialect.name != "postgresql":
+            yield True  # one process has the file
+            return
+        loop = asyncio.get_running_loop()
+        held = await loop.run_in_executor(self._writers, self._take)
+        try:
+            yield held is not None
+        finally:
+            if held is not None:
+                await loop.run_in_executor(self._writers, _give_back, held)
+
+    def _take(self) -> sa.Connection | None:
+        """A session that holds the lock; it ends with the connection, so with the process too."""
+        try:
+            db = self._engine.connect()
+            try:
+                if db.scalar(sa.select(sa.func.pg_try_advisory_lock(_STEPPING))):
+                    db.commit()
+                    return db
+            except BaseException:
+                db.close()
+                raise
+            db.close()
+            return None
+        except DBAPIError as error:
+            raise _gone(error) from error
 
     async def task_id(self, fresh: bytes) -> bytes:
         return await self._run(_task_id, fresh)
 
-    async def open_round(self, round_: Round, plan: bytes) -> None:
-        await self._run(sql_rounds.open_round, round_, plan)
+    async def open_round(self, round_: Round, plan: bytes) -> bool:
+        return await self._run(sql_rounds.open_round, round_, plan)
 
     async def current_round(self) -> tuple[Round, bytes] | None:
-        return await self._run(sql_rounds.current_round)
+        return await self._look(sql_rounds.current_round)
 
-    async def set_phase(self, round_id: bytes, phase: Phase) -> None:
-        await self._run(sql_rounds.set_phase, round_id, phase)
+    async def set_phase(self, round_id: bytes, phase: Phase, was: Phase | None = None) -> bool:
+        return await self._run(sql_rounds.set_phase, round_id, phase, was)
 
     async def round_phase(self, round_id: bytes) -> Phase | None:
-        return await self._run(sql_rounds.round_phase, round_id)
+        return await self._look(sql_rounds.round_phase, round_id)
 
-    async def assign(
-        self,
-        round_id: bytes,
-        device: bytes,
-        step: int,
-        separation: int,
-        cap: int,
-        now: float = 0.0,
-    ) -> bool | None:
-        return await self._run(sql_devices.assign, round_id, device, step, separation, cap, now)
+    async def give_places(
+        self, round_id: bytes, asks: Sequence[Ask], rule: Rule, now: float
+    ) -> tuple[Sequence[Place], Tally]:
+        return await self._run(sql_rounds.give_places, round_id, asks, rule, now)
 
     async def rounds(self, count: int) -> Sequence[RoundRow]:
-        return await self._run(sql_rounds.rounds, count)
+        return await self._look(sql_rounds.rounds, count)
 
     async def charges(self, round_id: bytes) -> AsyncIterator[Sequence[Charge]]:
         after = b""
-        while rows := await self._run(sql_rounds.charges_after, round_id, after, MANY):
+        while rows := await self._look(sql_rounds.charges_after, round_id, after, MANY):
             after = rows[-1].device
             yield rows
 
     async def is_assigned(self, round_id: bytes, device: bytes) -> bool:
-        return await self._run(sql_devices.is_assigned, round_id, device)
+        return await self._look(sql_devices.is_assigned, round_id, device)
 
-    async def add_update(
-        self, round_id: bytes, device: bytes, digest: bytes, body: bytes, now: float
-    ) -> Added:
-        return await self._run(sql_rounds.add_update, round_id, device, digest, body, now)
+    async def add_updates(
+        self, round_id: bytes, sent: Sequence[Sent], most: int, now: float
+    ) -> tuple[Sequence[Added], Tally]:
+        return await self._run(sql_rounds.add_updates, round_id, sent, most, now)
 
     async def update_digest(self, round_id: bytes, device: bytes) -> bytes | None:
-        return await self._run(sql_rounds.update_digest, round_id, device)
+        return await self._look(sql_rounds.update_digest, round_id, device)
 
     async def sealed_updates(self, round_id: bytes) -> AsyncIterator[Sequence[bytes]]:
         after = b""
-        while rows := await self._run(sql_rounds.sealed_after, round_id, after, CHUNK):
+        while rows := await self._look(sql_rounds.sealed_after, round_id, after, CHUNK):
             after = rows[-1][0]
             yield [body for _, body in rows]
 
@@ -123,7 +179,10 @@ class SqlStore(SqlIdentity):
         await self._run(sql_rounds.add_release, release, round_id)
 
     async def release(self, version: int | None) -> StoredRelease | None:
-        return await self._run(sql_rounds.find_release, version)
+        return await self._look(sql_rounds.find_release, version)
+
+    async def latest_version(self) -> int | None:
+        return await self._look(sql_rounds.latest_version)
 
     async def add_items(self, items: Sequence[str]) -> int:
         return await self._run(sql_items.add, items)
@@ -132,13 +191,39 @@ class SqlStore(SqlIdentity):
         return await self._run(sql_items.retire, items)
 
     async def catalogue(self, start: int) -> CatalogueView:
-        return await self._run(sql_items.view, start)
+        return await self._look(sql_items.view, start)
 
     async def extent(self) -> Extent:
-        return await self._run(sql_items.extent)
+        return await self._look(sql_items.extent)
 
     async def counts(self) -> Counts:
-        return await self._run(_counts)
+        return await self._look(_counts)
+
+
+def _give_back(db: sa.Connection) -> None:
+    """Free the lock; a connection that is gone has freed it."""
+    try:
+        with db:
+            db.execute(sa.select(sa.func.pg_advisory_unlock(_STEPPING)))
+            db.commit()
+    except DBAPIError:
+        db.invalidate()
+
+
+def _may_succeed_now(error: DBAPIError) -> bool:
+    """Two transactions met, and the database chose this one to start again."""
+    return getattr(error.orig, "sqlstate", None) in ("40001", "40P01")
+
+
+def _gone(error: DBAPIError) -> Exception:
+    """The error of a database that does not serve now; others are our own faults."""
+    if isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated:
+        return StoreGone(_said(error))
+    return error
+
+
+def _said(error: DBAPIError) -> str:
+    return (str(error.orig).strip().splitlines() or ["no reason given"])[0]
 
 
 def _task_id(db: sa.Connection, fresh: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""Devices in SQL: tokens, nonces, and the one statement that admits a device to a round."""
+"""Devices in SQL: tokens, nonces, charges."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -112,6 +112,44 @@ def _record(row: sa.Row[tuple[object, ...]]) -> DeviceRecord:
     )
 
 
+def keys(db: sa.Connection, devices: Sequence[bytes]) -> Sequence[bytes | None]:
+    """The public keys of these devices."""
+    d = t.device.c
+    rows = db.execute(sa.select(d.id, d.public_key).where(d.id.in_(devices)))
+    found = {bytes(row.id): bytes(row.public_key) for row in rows}
+    return [found.get(device) for device in devices]
+
+
+def locked(db: sa.Connection, devices: Sequence[bytes]) -> dict[bytes, DeviceRecord]:
+    """These devices, for this transaction alone until it ends; always locked in the same order."""
+    query = t.device.select().where(t.device.c.id.in_(devices)).order_by(t.device.c.id)
+    return {bytes(row.id): _record(row) for row in db.execute(query.with_for_update())}
+
+
+def charge(db: sa.Connection, devices: Iterable[DeviceRecord]) -> None:
+    """Keep nonces and charges."""
+    rows = [
+        {
+            "device": one.id, "nonce": one.last_nonce, "times": one.participations,
+            "step": one.last_step,
+        }
+        for one in devices
+    ]  # fmt: skip
+    if rows:
+        db.execute(_CHARGE, rows)
+
+
+_CHARGE = (
+    t.device.update()
+    .where(t.device.c.id == sa.bindparam("device"))
+    .values(
+        last_nonce=sa.bindparam("nonce"),
+        participations=sa.bindparam("times"),
+        last_step=sa.bindparam("step"),
+    )
+)
+
+
 def renew(db: sa.Connection, device: bytes, valid_until: float, level: str) -> None:
     """The end of a new certificate."""
     values = {"valid_until": min(valid_until, _FOREVER), "level": level}
@@ -140,52 +178,6 @@ def use_nonce(db: sa.Connection, device: bytes, nonce: int) -> bool:
 def forget(db: sa.Connection, device: bytes) -> None:
     """Drop a device's key, nonce and record."""
     db.execute(t.device.delete().where(t.device.c.id == device))
-
-
-def assign(
-    db: sa.Connection,
-    round_id: bytes,
-    device: bytes,
-    step: int,
-    separation: int,
-    cap: int,
-    now: float,
-) -> bool | None:
-    """A place in the round, charged: True new, None had one, False the rule forbids it.
-
-    One UPDATE decides and charges, so that no two requests can both find room below the cap: the
-    second waits for the first one's row, and is decided anew. A step that is tried again after an
-    abandoned round is not charged a second time.
-    """
-    asked = {"device": device, "step": step, "rested": step - separation, "cap": cap, "now": now}
-    if db.execute(_ADMIT, asked).rowcount != 1:
-        return False
-    return True if insert_once(db, t.assignment, round_id=round_id, device_id=device) else None
-
-
-def _admit() -> sa.Update:
-    """The statement of `assign`, built once: to build it costs more than to run it."""
-    d, at = t.device.c, sa.bindparam
-    again = sa.and_(d.last_step.is_not(None), d.last_step == at("step"))
-    rested = sa.or_(d.last_step.is_(None), d.last_step <= at("rested"))
-    waited = sa.and_(
-        d.not_before <= at("now"), sa.or_(d.first_step <= at("step"), d.free_at <= at("now"))
-    )
-    return (
-        t.device.update()
-        .where(
-            d.id == at("device"),
-            d.revoked_at.is_(None),
-            d.valid_until > at("now"),
-            sa.or_(again, sa.and_(d.participations < at("cap"), rested, waited)),
-        )
-        .values(
-            participations=d.participations + sa.case((again, 0), else_=1), last_step=at("step")
-        )
-    )
-
-
-_ADMIT = _admit()
 
 
 def settle(db: sa.Connection, round_id: bytes) -> None:

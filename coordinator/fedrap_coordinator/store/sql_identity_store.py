@@ -30,6 +30,9 @@ class SqlIdentity:
     async def _run(self, body: Callable[..., T], *arguments: object) -> T:
         raise NotImplementedError
 
+    async def _look(self, body: Callable[..., T], *arguments: object) -> T:
+        raise NotImplementedError
+
     async def _audited(
         self, audit: AuditEntry | None, body: Callable[..., T], *arguments: object
     ) -> T:
@@ -60,10 +63,10 @@ class SqlIdentity:
         return await self._run(sql_devices.enrol_signed, ticket, device, public_key, now, terms)
 
     async def device(self, device: bytes) -> DeviceRecord | None:
-        return await self._run(sql_devices.find, device)
+        return await self._look(sql_devices.find, device)
 
     async def devices(self, after: bytes, count: int) -> Sequence[DeviceRecord]:
-        return await self._run(sql_devices.after, after, count)
+        return await self._look(sql_devices.after, after, count)
 
     async def renew_device(self, device: bytes, valid_until: float, level: str) -> None:
         await self._run(sql_devices.renew, device, valid_until, level)
@@ -72,6 +75,9 @@ class SqlIdentity:
         self, device: bytes, now: float, audit: AuditEntry | None = None
     ) -> bool:
         return await self._audited(audit, sql_devices.revoke, device, now)
+
+    async def device_keys(self, devices: Sequence[bytes]) -> Sequence[bytes | None]:
+        return await self._look(sql_devices.keys, devices)
 
     async def use_nonce(self, device: bytes, nonce: int) -> bool:
         return await self._run(sql_devices.use_nonce, device, nonce)
@@ -86,7 +92,7 @@ class SqlIdentity:
         return await self._audited(audit, sql_identity.remove_issuer, name)
 
     async def issuers(self) -> Sequence[Issuer]:
-        return await self._run(sql_identity.issuers)
+        return await self._look(sql_identity.issuers)
 
     async def add_admin(
         self, admin: AdminRecord, digest: bytes, audit: AuditEntry | None = None
@@ -97,13 +103,13 @@ class SqlIdentity:
         return await self._audited(audit, sql_identity.remove_admin, name)
 
     async def admins(self) -> Sequence[AdminRecord]:
-        return await self._run(sql_identity.admins)
+        return await self._look(sql_identity.admins)
 
     async def admin_of(self, digest: bytes) -> AdminRecord | None:
-        return await self._run(sql_identity.admin_of, digest)
+        return await self._look(sql_identity.admin_of, digest)
 
     async def write_audit(self, entry: AuditEntry) -> None:
         await self._run(sql_identity.write_audit, entry)
 
     async def audit_rows(self, after: int, count: int) -> Sequence[AuditRow]:
-        return await self._run(sql_identity.audit_rows, after, count)
+        return await self._look(sql_identity.audit_rows, after, count)

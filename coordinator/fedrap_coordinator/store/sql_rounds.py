@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.rounds import OVER, Phase, Round
+from fedrap_coordinator.store import batches, sql_devices
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store.protocol import Added, Charge, RoundRow, StoredRelease
-from fedrap_coordinator.store.sql_devices import settle
+from fedrap_coordinator.store.batches import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.store.protocol import Charge, RoundRow, StoredRelease
 
-_OVER = (Phase.RELEASED.value, Phase.ABANDONED.value)
+_OVER = tuple(phase.value for phase in OVER)
+_OPENING = 0x66656473  # of PostgreSQL: two processes that open a round at once open one
 
 
-def open_round(db: sa.Connection, round_: Round, plan: bytes) -> None:
-    """Keep a new round."""
+def open_round(db: sa.Connection, round_: Round, plan: bytes) -> bool:
+    """Keep a new round, unless its step is open, released, or behind us."""
+    if db.dialect.name == "postgresql":
+        db.execute(sa.select(sa.func.pg_advisory_xact_lock(_OPENING)))
+    r, released = t.round_.c, sa.select(t.release.c.step).where(t.release.c.step >= round_.step)
+    rival = sa.select(r.id).where(r.phase.not_in(_OVER), r.step >= round_.step)
+    if db.execute(rival).first() or db.execute(released).first():
+        return False
     db.execute(
         t.round_.insert().values(
             id=round_.id,
@@ -28,45 +37,29 @@ def open_round(db: sa.Connection, round_: Round, plan: bytes) -> None:
             seal_id=round_.seal_id or None,
         )
     )
+    return True
 
 
 def current_round(db: sa.Connection) -> tuple[Round, bytes] | None:
-    """The round that is not over, its places and updates counted."""
+    """The round that is not over, with its places and updates."""
     row = db.execute(t.round_.select().where(t.round_.c.phase.not_in(_OVER))).first()
     if row is None:
         return None
-    counts = [
-        int(db.scalar(sa.select(sa.func.count()).where(table.c.round_id == row.id)) or 0)
-        for table in (t.assignment, t.update)
-    ]
-    assigned, accepted = counts
     phase, seal = Phase(row.phase), bytes(row.seal_id or b"")
-    round_ = Round(row.id, row.step, row.release, row.opened_at, phase, assigned, accepted, seal)
-    return round_, row.plan
+    counts = row.assigned, row.accepted
+    return Round(row.id, row.step, row.release, row.opened_at, phase, *counts, seal), row.plan
 
 
 def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
-    """The last rounds, the newest first; their places and updates counted in two passes."""
+    """The last rounds, the newest first."""
     r = t.round_.c
     newest = t.round_.select().order_by(r.opened_at.desc(), r.id.desc()).limit(count)
-    rows, ids = list(db.execute(newest)), sa.select(newest.subquery().c.id)
-    assigned, accepted = (
-        {
-            bytes(found.round_id): int(found.n)
-            for found in db.execute(
-                sa.select(table.c.round_id, sa.func.count().label("n"))
-                .where(table.c.round_id.in_(ids))
-                .group_by(table.c.round_id)
-            )
-        }
-        for table in (t.assignment, t.update)
-    )
     return [
         RoundRow(
             row.id, row.step, row.release, Phase(row.phase), row.plan, row.opened_at,
-            assigned.get(bytes(row.id), 0), accepted.get(bytes(row.id), 0),
+            row.assigned, row.accepted,
         )
-        for row in rows
+        for row in db.execute(newest)
     ]  # fmt: skip
 
 
@@ -84,11 +77,16 @@ def charges_after(db: sa.Connection, round_id: bytes, after: bytes, count: int) 
     return [Charge(bytes(row.device_id), row.digest is not None) for row in db.execute(query)]
 
 
-def set_phase(db: sa.Connection, round_id: bytes, phase: Phase) -> None:
+def set_phase(db: sa.Connection, round_id: bytes, phase: Phase, was: Phase | None) -> bool:
     """Keep a phase; a round that is over loses its sealed bodies."""
-    db.execute(t.round_.update().where(t.round_.c.id == round_id).values(phase=phase.value))
-    if phase.value in _OVER:
+    change = t.round_.update().where(t.round_.c.id == round_id).values(phase=phase.value)
+    if was is not None:
+        change = change.where(t.round_.c.phase == was.value)
+    if db.execute(change).rowcount != 1:
+        return False
+    if phase in OVER:
         db.execute(t.update.update().where(t.update.c.round_id == round_id).values(body=None))
+    return True
 
 
 def round_phase(db: sa.Connection, round_id: bytes) -> Phase | None:
@@ -97,18 +95,69 @@ def round_phase(db: sa.Connection, round_id: bytes) -> Phase | None:
     return None if found is None else Phase(found)
 
 
-def add_update(
-    db: sa.Connection, round_id: bytes, device: bytes, digest: bytes, body: bytes, now: float
-) -> Added:
-    """Keep a sealed update; the primary key makes a second one of a device impossible."""
-    values = {"round_id": round_id, "device_id": device, "digest": digest, "body": body}
-    try:
-        with db.begin_nested():
-            db.execute(t.update.insert().values(**values, received_at=now))
-    except IntegrityError:
-        known = update_digest(db, round_id, device)
-        return Added.DUPLICATE if known == digest else Added.CONFLICT
-    return Added.STORED
+def give_places(
+    db: sa.Connection, round_id: bytes, asks: Sequence[Ask], rule: Rule, now: float
+) -> tuple[Sequence[Place], Tally]:
+    """Read with locks, decide, write: nobody else gives a place in this round meanwhile."""
+    tally, names = _locked(db, round_id), sorted({ask.device for ask in asks})
+    devices, a = sql_devices.locked(db, names), t.assignment.c
+    had = db.scalars(
+        sa.select(a.device_id).where(a.round_id == round_id, a.device_id.in_(names))
+    ).all()
+    batch = batches.give_places(asks, tally, devices, map(bytes, had), rule, now)
+    sql_devices.charge(db, batch.devices.values())
+    if not batch.assigned:
+        return batch.answers, tally
+    rows = [{"round_id": round_id, "device_id": device} for device in batch.assigned]
+    db.execute(t.assignment.insert(), rows)
+    tally = replace(tally, assigned=tally.assigned + len(rows))
+    _count(db, round_id, assigned=tally.assigned)
+    return batch.answers, tally
+
+
+def add_updates(
+    db: sa.Connection, round_id: bytes, sent: Sequence[Sent], most: int, now: float
+) -> tuple[Sequence[Added], Tally]:
+    """Read with locks, decide, write: nobody else adds to this round or ends it meanwhile."""
+    tally, names = _locked(db, round_id), sorted({one.device for one in sent})
+    devices, a, u = sql_devices.locked(db, names), t.assignment.c, t.update.c
+    came = sa.and_(u.round_id == a.round_id, u.device_id == a.device_id)
+    rows = db.execute(
+        sa.select(a.device_id, u.digest)
+        .select_from(t.assignment.outerjoin(t.update, came))
+        .where(a.round_id == round_id, a.device_id.in_(names))
+    ).all()
+    places = frozenset(bytes(row.device_id) for row in rows)
+    digests = {bytes(row.device_id): bytes(row.digest) for row in rows if row.digest is not None}
+    batch = batches.add_updates(sent, tally, devices, places, digests, most, now)
+    sql_devices.charge(db, batch.devices.values())
+    if not batch.stored:
+        return batch.answers, tally
+    db.execute(
+        t.update.insert(),
+        [
+            {
+                "round_id": round_id, "device_id": one.device, "digest": one.digest,
+                "body": one.body, "received_at": now,
+            }
+            for one in batch.stored
+        ],
+    )  # fmt: skip
+    tally = replace(tally, accepted=tally.accepted + len(batch.stored))
+    _count(db, round_id, accepted=tally.accepted)
+    return batch.answers, tally
+
+
+def _locked(db: sa.Connection, round_id: bytes) -> Tally:
+    """The round, for this transaction alone until it ends."""
+    r = t.round_.c
+    query = sa.select(r.phase, r.assigned, r.accepted).where(r.id == round_id).with_for_update()
+    row = db.execute(query).first()
+    return Tally(None) if row is None else Tally(Phase(row.phase), row.assigned, row.accepted)
+
+
+def _count(db: sa.Connection, round_id: bytes, **counts: int) -> None:
+    db.execute(t.round_.update().where(t.round_.c.id == round_id).values(**counts))
 
 
 def update_digest(db: sa.Connection, round_id: bytes, device: bytes) -> bytes | None:
@@ -147,8 +196,8 @@ def add_release(db: sa.Connection, release: StoredRelease, round_id: bytes | Non
     except IntegrityError as error:
         raise ValueError(f"step {release.step} or its version was released before") from error
     if round_id is not None:
-        set_phase(db, round_id, Phase.RELEASED)
-        settle(db, round_id)
+        set_phase(db, round_id, Phase.RELEASED, None)
+        sql_devices.settle(db, round_id)
 
 
 def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None:
@@ -160,3 +209,9 @@ def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None
     if row is None:
         return None
     return StoredRelease(row.version, row.step, row.devices, row.body, row.gram)
+
+
+def latest_version(db: sa.Connection) -> int | None:
+    """The number of the latest release."""
+    found = db.scalar(sa.select(sa.func.max(t.release.c.version)))
+    return None if found is None else int(found)

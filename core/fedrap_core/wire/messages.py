@@ -72,9 +72,13 @@ class Renewed(Message, frozen=True, kw_only=True, tag="renewed"):
 
 
 class OfferRequest(Message, frozen=True, kw_only=True, tag="offer-request"):
-    """Device -> coordinator: may I take part now? `release` is the version it holds."""
+    """Device -> coordinator: may I take part? `release` is the version it holds.
+
+    `wait`: seconds that the device is willing to wait for the answer, where there is no place now.
+    """
 
     release: Version
+    wait: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0.0
 
 
 class Offer(Message, frozen=True, kw_only=True, tag="offer"):

@@ -113,6 +113,7 @@ WRONG_SHAPE = Problem(
     "wrong-shape", 422, Family.GIVE_UP, "Rows or dimensions do not fit the round's model."
 )
 NOT_FINITE = Problem("not-finite", 422, Family.GIVE_UP, "A number is not finite or absurdly large.")
+SLOW_DOWN = Problem("slow-down", 429, Family.RETRY, "Too many requests; come back later.")
 INTERNAL = Problem("internal", 500, Family.RETRY, "A fault of the coordinator; it is in its log.")
 NO_ROUND = Problem("no-round", 503, Family.RETRY, "No round has room now; come back later.")
 UNAVAILABLE = Problem("unavailable", 503, Family.RETRY, "Not ready; come back later.")
