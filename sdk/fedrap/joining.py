@@ -48,7 +48,7 @@ class Joiner:
     """Runs rounds and syncs, one round at a time."""
 
     def __init__(
-        self, state: RoundState, access: Access, runner: type[RoundRunner] = RoundRunner
+        self, state: RoundState, access: Access, runner: Callable[..., RoundRunner] = RoundRunner
     ) -> None:
         self._state = state
         self._runner = runner

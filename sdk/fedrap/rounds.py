@@ -21,7 +21,7 @@ from fedrap.round_state import RoundModel, RoundState
 from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
 from fedrap_core.errors import BrokenModel, Diverged, FedRapError
-from fedrap_core.paper.sampling import private_stream
+from fedrap_core.paper.sampling import Uniform, private_stream
 from fedrap_core.plan import PaperMethod, PaperScoring, Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_value
@@ -136,10 +136,12 @@ class RoundRunner:
     ) -> Prepared:
         state = self._state
         local = LocalData(model.common, model.gram, state.history(), state.trained())
-        # Keyed by the round: after a crash the device draws the same numbers again.
-        uniform = private_stream(credentials.private_key, offer.round)
-        device, now = credentials.device, self._state.now()
+        device, now, uniform = credentials.device, state.now(), self._uniform(offer, credentials)
         return prepare_update(offer, plan, device, local, self._trainer, uniform, now)
+
+    def _uniform(self, offer: Offer, credentials: Credentials) -> Uniform:
+        """Keyed by the round: after a crash the device draws the same numbers again."""
+        return private_stream(credentials.private_key, offer.round)
 
     async def _send(self, signer: Signer, round_id: bytes, body: bytes) -> None:
         """Until the coordinator has said yes or a final no, the bytes stay in the outbox."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Protocol
 
 import numpy as np
 
 from fedrap.errors import CoordinatorUnreachable
-from fedrap.identity import Credentials
+from fedrap.identity import Credentials, Signer
 from fedrap.ledger import Entry
-from fedrap.participation import Prepared
+from fedrap.participation import LocalData, Prepared
 from fedrap.round_state import RoundModel
 from fedrap.rounds import RoundRunner
 from fedrap_core.plan import Plan, SolveMethod
@@ -21,6 +23,7 @@ from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.seal import seal_update
 from fedrap_core.wire.share import encode_share, uniform_shape
 from fedrap_simulation.field.device_state import FieldState
+from fedrap_simulation.field.engines import Engine, Job
 from fedrap_simulation.field.scenario import Behaviours, Drop
 
 
@@ -37,6 +40,19 @@ class Kind(StrEnum):
 
 SLOWER = 50.0  # times
 AWAY = CoordinatorUnreachable("this device went away")
+
+
+class Told(Protocol):
+    """Whoever checks the run hears of every step, from the device's side."""
+
+    def placed(self, device: bytes, offer: Offer) -> None:
+        """It was given a place."""
+
+    def prepared(self, device: bytes, offer: Offer, body: bytes) -> None:
+        """These bytes are what it will send."""
+
+    def accepted(self, device: bytes, round_id: bytes) -> None:
+        """The coordinator said yes to them."""
 
 
 def draw_kinds(people: int, shares: Behaviours, rng: np.random.Generator) -> list[Kind]:
@@ -57,44 +73,64 @@ def draw_kinds(people: int, shares: Behaviours, rng: np.random.Generator) -> lis
     return kinds
 
 
+@dataclass(frozen=True)
 class Temper:
     """What one device does differently from the SDK; asked at the steps of its rounds."""
 
-    def __init__(
-        self, kind: Kind, seconds: float, drop: Drop, rng: np.random.Generator, promoted: int
-    ) -> None:
-        self.kind, self.promoted = kind, promoted
-        self.seconds = seconds * (SLOWER if kind is Kind.SLOW else 1.0)
-        self._drop, self._rng = drop, rng
+    kind: Kind
+    seconds: float  # of a local round
+    drop: Drop
+    rng: np.random.Generator
+    promoted: int  # place in the data of the item that attackers push
+    engine: Engine
+    seed: tuple[int, ...]  # of this device
+    told: Told
 
     def leaves(self, step: str) -> bool:
         """Does it go away at this step?"""
         if self.kind is Kind.VANISHING and step == "offer":
             return True
-        return bool(self._rng.random() < getattr(self._drop, step))
+        return bool(self.rng.random() < getattr(self.drop, step))
 
 
 class FieldRunner(RoundRunner):
     """The SDK's round, with a phone's speed and with what goes wrong on phones."""
 
-    temper: Temper  # set by the device that makes it
+    def __init__(self, temper: Temper, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._temper = temper
 
     async def _compute(
         self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
     ) -> Prepared:
-        if self.temper.leaves("offer"):
+        temper = self._temper
+        temper.told.placed(credentials.device, offer)
+        if temper.leaves("offer"):
             raise AWAY
-        await asyncio.sleep(self.temper.seconds)
-        if self.temper.leaves("train"):
+        if temper.kind is Kind.POISONING and isinstance(plan.method, SolveMethod):
+            await asyncio.sleep(temper.seconds)
+            made = self._poison(offer, plan, credentials, model)
+        else:
+            local = LocalData(
+                model.common, model.gram, self._state.history(), self._state.trained()
+            )
+            seed = (*temper.seed, offer.step)
+            job = Job(offer, plan, credentials.device, local, seed, self._state.now())
+            begun = temper.engine.begin(job, self._trainer)
+            await asyncio.sleep(temper.seconds)
+            made = await begun
+        if temper.leaves("train"):
             raise AWAY
-        if self.temper.kind is Kind.POISONING and isinstance(plan.method, SolveMethod):
-            return self._poison(offer, plan, credentials, model)
-        return await super()._compute(offer, plan, credentials, model)
+        temper.told.prepared(credentials.device, offer, made.body)
+        return made
 
-    async def _send(self, signer: object, round_id: bytes, body: bytes) -> None:
-        if self.temper.leaves("send"):
+    async def _send(self, signer: Signer, round_id: bytes, body: bytes) -> None:
+        if self._temper.leaves("send"):
             raise AWAY
-        await super()._send(signer, round_id, body)  # type: ignore[arg-type]
+        await super()._send(signer, round_id, body)
+        credentials = self._state.credentials()
+        assert credentials is not None
+        self._temper.told.accepted(credentials.device, round_id)
 
     def _poison(
         self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
@@ -107,7 +143,7 @@ class FieldRunner(RoundRunner):
         state = self._state
         assert isinstance(state, FieldState)
         held = state.model()
-        row = -1 if held is None else int(held.rows[self.temper.promoted])
+        row = -1 if held is None else int(held.rows[self._temper.promoted])
         if row < 0:
             raise AWAY
         common = model.common.items.to_float().astype(np.float64)  # (m, k)

@@ -115,7 +115,8 @@ def _time_of(data: Interactions) -> Times:
 
 def _real_times(time: Times, people: Population) -> Times:
     """Seconds of the scenario for seconds of the data."""
-    return (time - time.min() - people.from_day * DAY) / people.speed
+    since: Times = time - time.min() - people.from_day * DAY
+    return since / people.speed
 
 
 def _spread_times(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import numpy as np
 from aiohttp import web
+from aiohttp.base_protocol import BaseProtocol
 from aiohttp.streams import StreamReader
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
@@ -57,7 +58,8 @@ class InProcess:
         app = self.app
         if app is None:
             raise CoordinatorUnreachable("no answer: the coordinator is down")
-        payload = StreamReader(_PROTOCOL, 2**20, loop=asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        payload = StreamReader(BaseProtocol(loop), 2**20, loop=loop)
         payload.feed_data(body)
         payload.feed_eof()
         told = CIMultiDict({"Content-Length": str(len(body)), "User-Agent": AGENT, **headers})
@@ -69,21 +71,6 @@ class InProcess:
         if not isinstance(raw, bytes) or len(raw) > limit:
             raise CoordinatorUnreachable(f"an answer of more than {limit} bytes")
         return response.status, raw
-
-
-class _NoProtocol(asyncio.Protocol):
-    """Stands where a socket's protocol would: nothing is ever paused here."""
-
-    _reading_paused = False
-
-    def pause_reading(self) -> None:
-        """There is nothing to pause."""
-
-    def resume_reading(self) -> None:
-        """There is nothing to resume."""
-
-
-_PROTOCOL = _NoProtocol()
 
 
 class FieldTransport(HttpTransport):

@@ -30,11 +30,7 @@ class BadScenario(FedRapError):
     """The scenario cannot be read; says where and what to write instead."""
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Frozen, by name, and a misspelt key is an error."""
-
-
-class Population(_Part):
+class Population(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who there is and what they do when."""
 
     data: str = "synthetic"  # a name, a file, or synthetic[:users=…,items=…]
@@ -47,7 +43,7 @@ class Population(_Part):
     known: Share = 0.5  # spread: share of a history that is there when its device arrives
 
 
-class Phones(_Part):
+class Phones(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a phone may take part, and how fast it is."""
 
     # Chance to be charging on wifi, by the hour of the device's own day; a night is mostly yes.
@@ -61,7 +57,7 @@ class Phones(_Part):
     consent: Share = 1.0  # share of people who agree
 
 
-class Network(_Part):
+class Network(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens to a message on its way. All of it per message."""
 
     delay: NotNegative = 0.1  # seconds, median, each way
@@ -72,7 +68,7 @@ class Network(_Part):
     corrupt: Share = 0.0  # some of its bytes are others
 
 
-class Drop(_Part):
+class Drop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Chance that a device goes away for hours at a step of its round."""
 
     offer: Share = 0.0  # after it got a place
@@ -80,7 +76,7 @@ class Drop(_Part):
     send: Share = 0.0  # when everything is written, before it is sent
 
 
-class Behaviours(_Part):
+class Behaviours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Shares of the devices that are not honest and quick; the rest is."""
 
     slow: Share = 0.0  # computes fifty times longer
@@ -95,21 +91,21 @@ class Behaviours(_Part):
             raise ValueError("the shares of behaviours add up to more than 1")
 
 
-class Faults(_Part):
+class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens to the coordinator."""
 
     kills: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0  # kill -9, spread over the scenario
     down_seconds: NotNegative = 2.0  # until it is started again
 
 
-class Churn(_Part):
+class Churn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the catalogue changes."""
 
     at_start: Share = 1.0  # share of the items that is there from the first day
     retired: Share = 0.0  # share of the items that goes, spread over the scenario
 
 
-class Looks(_Part):
+class Looks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often quality is measured, and on how many people."""
 
     every_hours: Positive = 24.0
@@ -117,7 +113,7 @@ class Looks(_Part):
     central: bool = True  # beside a centralised model (EASE) that sees everything
 
 
-class Scenario(_Part):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that makes a run; with the seed it is repeatable on the virtual clock."""
 
     name: str = "scenario"
@@ -139,8 +135,8 @@ class Scenario(_Part):
     def __post_init__(self) -> None:
         if self.clock == "virtual" and self.joined == "http":
             raise ValueError("the virtual clock needs joined = 'in-process': sockets take real time")
-        if self.clock == "wall" and self.faults.kills and self.joined != "http":
-            raise ValueError("on the wall clock only a real process can be killed: joined = 'http'")
+        if self.faults.kills and self.joined != "http":
+            raise ValueError("only a real process can be killed: clock = 'wall', joined = 'http'")
 
     @property
     def seconds(self) -> float:
