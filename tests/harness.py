@@ -20,6 +20,7 @@ from aiohttp import web
 
 from fedrap import FedRap
 from fedrap.http_transport import HttpTransport
+from fedrap.identity import Signer
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.handlers import COORDINATOR, REGISTRY
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
@@ -80,6 +81,19 @@ def small_settings(
     )
 
 
+class SettledTransport(HttpTransport):
+    """HTTP as it is; what follows from an update has happened when it is answered."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession, app: web.Application) -> None:
+        super().__init__(url, session)
+        self._app = app
+
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+        answer = await super().send_update(signer, round_id, body)
+        await self._app[COORDINATOR].advance()
+        return answer
+
+
 @dataclass
 class Served:
     """A running coordinator."""
@@ -97,7 +111,7 @@ class Served:
 
     async def device(self, folder: Path, items: list[str], **options: Any) -> FedRap:
         """A consenting device of the real SDK with this history, oldest first."""
-        transport = HttpTransport(self.url, self.session)
+        transport = SettledTransport(self.url, self.session, self.app)
         device = FedRap.open(folder, transport=transport, token=await self.token(), **options)
         device.consent(train=True, policy="test")
         for item in items:

@@ -21,10 +21,12 @@ from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.stepping import Stepper
 from fedrap_coordinator.store.batches import Ask, Given, Place, Rule
+from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
-from fedrap_core.wire.codec import encode_value
+from fedrap_core.wire.codec import decode, encode_value
 from fedrap_core.wire.messages import Offer, OfferRequest
 
+SMALL = 4096  # bytes of an offer request
 _NOWHERE = b""  # no round: only the nonce is counted
 _WORTH_WAITING = (problems.NO_ROUND, problems.TOO_SOON, problems.TOO_NEW)
 _FINAL = {
@@ -70,15 +72,22 @@ class Offers:
             self._made = Opening(self._offer(round_, model), model.common)
         return self._made
 
-    async def offer(self, signed: Signed, request: OfferRequest) -> Offer:
+    async def offer(self, signed: Signed) -> Offer:
         """A place, at once or within the time that the device is willing to wait.
 
         Raises:
             Refusal: not now, or never.
+            MalformedMessage: not an offer request; it was counted all the same.
         """
+        ask = Ask(signed.device, signed.nonce)
+        try:
+            request = decode(OfferRequest, signed.body, SMALL)
+        except FedRapError:
+            place, _ = await self._ingest.place(_NOWHERE, ask, self._rule())
+            self._check(place)
+            raise
         loop, serve = asyncio.get_running_loop(), self._settings.serve
         until = loop.time() + min(request.wait, serve.max_wait_seconds)
-        ask = Ask(signed.device, signed.nonce)
         while True:
             changed = self._stepper.changed
             try:
@@ -103,18 +112,20 @@ class Offers:
         finally:
             self._waiting -= 1
 
+    def _rule(self) -> Rule:
+        """Of the open round."""
+        round_, privacy = self._stepper.round, self._stepper.plan.privacy
+        return Rule(0 if round_ is None else round_.step, self._settings.round.places, privacy)
+
     async def _place(self, ask: Ask, release: int) -> Offer:
+        if self._stepper.is_due():  # no places in a round whose time is over
+            await self._stepper.catch_up()
         for last in (False, True):
             round_ = self._stepper.round
             opening = None if round_ is None else self.opening(round_.id)
             fits = opening is not None and opening.offer.release == release
-            rule = Rule(
-                0 if round_ is None else round_.step,
-                self._settings.round.places,
-                self._stepper.plan.privacy,
-            )
             where = round_.id if round_ is not None and fits else _NOWHERE
-            place, tally = await self._ingest.place(where, ask, rule)
+            place, tally = await self._ingest.place(where, ask, self._rule())
             self._stepper.see(where, tally)
             self._check(place)
             if opening is not None and not fits:

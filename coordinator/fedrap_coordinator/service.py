@@ -26,12 +26,10 @@ from fedrap_coordinator.store.batches import Added, Sent, Tally
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import is_item_id
 from fedrap_core.wire import problems
-from fedrap_core.wire.codec import decode
-from fedrap_core.wire.messages import Accepted, Catalogue, Offer, OfferRequest
+from fedrap_core.wire.messages import Accepted, Catalogue, Offer
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
-_SMALL = 4096  # bytes of an offer request
 
 _REFUSED = {
     Added.REPLAYED: problems.REPLAYED,
@@ -134,7 +132,7 @@ class Coordinator:
         """
         await self._ingest.prove(signed)
         self._slow_down(signed.device)
-        return await self._offers.offer(signed, decode(OfferRequest, signed.body, _SMALL))
+        return await self._offers.offer(signed)
 
     async def accept(self, signed: Signed, round_id: bytes) -> Accepted:
         """Verify, unseal, decode, admit, store: what is answered with Accepted is never lost."""

@@ -103,7 +103,7 @@ class Stepper:
             assigned=max(round_.assigned, tally.assigned),
             accepted=max(round_.accepted, tally.accepted),
         )
-        if self._is_due():
+        if self.is_due():
             self.due.set()
 
     async def start(self) -> None:
@@ -170,7 +170,7 @@ class Stepper:
         since, age = self._seen
         return max(self._clock(), self._round.opened_at + age + time.monotonic() - since)
 
-    def _is_due(self) -> bool:
+    def is_due(self) -> bool:
         """Would `_step` change anything?"""
         if self._model is None or self._round is None:
             return True
@@ -216,7 +216,7 @@ class Stepper:
 
     async def _step(self) -> None:
         """Everything that is due now, if no other process is at it. Only with `_turn` held."""
-        if not self._is_due():
+        if not self.is_due():
             return
         async with self._store.alone() as mine:
             if not mine:

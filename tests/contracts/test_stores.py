@@ -249,8 +249,8 @@ async def test_the_latest_release_is_the_one_of_the_highest_version(store: Store
 async def test_a_second_release_of_a_step_fails_and_leaves_the_round_as_it_was(
     store: Store, version: int, step: int
 ) -> None:
-    await finish(store, await opened(store, 1, 1), Phase.RELEASED, 1)
-    place = await opened(store, 2, step)
+    first, place = await opened(store, 1, 1), await opened(store, 2, 9)
+    await finish(store, first, Phase.RELEASED, 1)
     await add_update(store, place, device_id(1), b"d", b"still sealed", 1.0)
     with pytest.raises(ValueError, match="released before"):
         await store.add_release(a_release(version, step), place)

@@ -90,6 +90,15 @@ def _join(folder: Path, port: int, number: int, token: str) -> bool:
         return device.run_round().joined
 
 
+def _status_with(folder: Path, text: str) -> str:
+    """What `status` prints, once it says that."""
+    for _ in range(50):
+        status = _command(folder, "status").stdout
+        if text in status:
+            return status
+    raise AssertionError(status)
+
+
 def test_sigterm_ends_the_process_with_0(site: tuple[Path, int, list[str]]) -> None:
     folder, port, tokens = site
     with _serving(folder, port) as process:
@@ -108,8 +117,8 @@ def test_kill_9_loses_no_accepted_update_and_the_round_goes_on(
             assert _join(folder, port, number, token)
             os.kill(process.pid, signal.SIGKILL)
             process.wait(timeout=15)
-    status = _command(folder, "status").stdout
-    assert '"releases": 2' in status
+    with _serving(folder, port):
+        status = _status_with(folder, '"releases": 2')
     assert '"step": 2' in status
 
 
@@ -118,6 +127,7 @@ def test_no_log_line_names_a_device_a_key_or_a_token(site: tuple[Path, int, list
     with _serving(folder, port):
         for number, token in enumerate(tokens):
             assert _join(folder, port, number, token)
+        _status_with(folder, '"releases": 2')
     log = (folder / "log.jsonl").read_text()
     assert '"event": "released"' in log
     secrets = [path.read_text().strip() for path in (folder / "keys").glob("*.key")]

@@ -26,7 +26,6 @@ class MemoryIdentity:
     _signed: dict[bytes, float] = field(default_factory=dict)  # digest -> when its token ends
     _accounts: dict[bytes, int] = field(default_factory=dict)
     _devices: dict[bytes, DeviceRecord] = field(default_factory=dict)
-    _nonces: dict[bytes, int] = field(default_factory=dict)
     _issuers: dict[str, Issuer] = field(default_factory=dict)
     _admins: dict[str, tuple[AdminRecord, bytes]] = field(default_factory=dict)
     _audit: list[AuditRow] = field(default_factory=list)
@@ -79,11 +78,9 @@ class MemoryIdentity:
             level=terms.level,
             enrolled_at=now,
         )
-        self._nonces[device] = 0
 
     async def device(self, device: bytes) -> DeviceRecord | None:
-        known = self._devices.get(device)
-        return None if known is None else replace(known, last_nonce=self._nonces[device])
+        return self._devices.get(device)
 
     async def devices(self, after: bytes, count: int) -> Sequence[DeviceRecord]:
         beyond = sorted(name for name in self._devices if name > after)
@@ -109,14 +106,14 @@ class MemoryIdentity:
         return [None if known is None else known.public_key for known in found]
 
     async def use_nonce(self, device: bytes, nonce: int) -> bool:
-        if nonce <= self._nonces.get(device, nonce):
+        known = self._devices.get(device)
+        if known is None or nonce <= known.last_nonce:
             return False
-        self._nonces[device] = nonce
+        self._devices[device] = replace(known, last_nonce=nonce)
         return True
 
     async def forget_device(self, device: bytes) -> None:
         self._devices.pop(device, None)
-        self._nonces.pop(device, None)
 
     async def add_issuer(self, issuer: Issuer, audit: AuditEntry | None = None) -> bool:
         fresh = issuer.name not in self._issuers
