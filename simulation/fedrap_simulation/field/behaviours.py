@@ -160,5 +160,3 @@ class FieldRunner(RoundRunner):
         rule = plan.privacy
         entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, state.now(), rule)
         return Prepared(encode(seal_update(offer, credentials.device, plain)), entry, None, 0.0)
-
-

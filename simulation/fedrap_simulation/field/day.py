@@ -6,6 +6,8 @@ an hour it is ready or not, drawn from the device, the day and the hour, so no s
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fedrap_simulation.field.scenario import DAY, Phones
@@ -28,7 +30,7 @@ def draw(seed: int, *keys: int) -> float:
 def is_ready(phones: Phones, seed: int, device: int, now: float) -> bool:
     """May this phone run a round at `now`?"""
     local = now / HOUR + _SHIFT * (draw(seed, device, 1) - 0.5)
-    hour = int(np.floor(local))
+    hour = int(math.floor(local))
     return draw(seed, device, 2, hour) < phones.ready[hour % 24]
 
 
@@ -41,7 +43,7 @@ def next_ready(phones: Phones, seed: int, device: int, now: float) -> float:
         local = moment / HOUR + _SHIFT * (draw(seed, device, 1) - 0.5)
         # A second into its next hour, and some minutes more: not all at once.
         into = 1.0 + 600.0 * draw(seed, device, 3, int(local))
-        moment += (np.floor(local) + 1.0 - local) * HOUR + into
+        moment += (math.floor(local) + 1.0 - local) * HOUR + into
     return now + 7 * DAY
 
 

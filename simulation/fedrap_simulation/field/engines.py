@@ -83,7 +83,9 @@ class RayEngine:
             raise FedRapError("--engine ray needs ray: pip install 'fedrap[ray]'") from error
         self._ray = ray
         if not ray.is_initialized():
-            here: dict[str, Any] = {} if address else {"num_cpus": WORKERS, "include_dashboard": False}
+            here: dict[str, Any] = (
+                {} if address else {"num_cpus": WORKERS, "include_dashboard": False}
+            )
             ray.init(address=address, log_to_driver=False, configure_logging=False, **here)
         self._task = ray.remote(_compute_remotely)
         self._models: dict[bytes, Any] = {}

@@ -1,4 +1,4 @@
-"""The coordinator of a scenario: in this process on any clock, or a real process that can be killed.
+"""The coordinator of a scenario: in this process on any clock, or a process that can be killed.
 
 Both are the product. The checker reads the database from outside, with the store's own verbs.
 """
@@ -6,6 +6,7 @@ Both are the product. The checker reads the database from outside, with the stor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import signal
@@ -32,6 +33,7 @@ from fedrap_core.wire.keys import new_private_key
 from fedrap_simulation.field.network import Exchange, InProcess
 
 START_SECONDS = 60.0
+TICK_SECONDS = 30.0
 
 
 class Host(Protocol):
@@ -71,14 +73,16 @@ class InProcessHost:
         self._store = MemoryStore()
         self.keyring = Keyring(new_private_key(), noise)
         self._entrance = InProcess()
+        self._driver: asyncio.Task[None] | None = None
         self.wire: Exchange | str = self._entrance
         self.session: aiohttp.ClientSession | None = None
 
     async def start(self, items: Sequence[str]) -> None:
         app = create_app(self._settings, self._store, self.keyring, self._clock)
-        app.on_startup.freeze()
         app.freeze()
-        await app.startup()
+        await app[COORDINATOR].start()
+        # On a clock that jumps a tick costs as much as any other event, so they are few.
+        self._driver = asyncio.create_task(app[COORDINATOR].run(tick=TICK_SECONDS))
         self._entrance.app = app
         await app[COORDINATOR].add_items(items)
 
@@ -103,9 +107,11 @@ class InProcessHost:
 
     async def close(self) -> None:
         app, self._entrance.app = self._entrance.app, None
-        if app is not None:
-            await app.shutdown()
-            await app.cleanup()
+        if app is not None and self._driver is not None:
+            self._driver.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._driver
+            await app[COORDINATOR].stop()
 
 
 class ProcessHost:

@@ -142,7 +142,7 @@ class FieldTransport(HttpTransport):
         async def arrive() -> None:
             await asyncio.sleep(wait)
             try:
-                status, raw = await self._wire(method, path, body, headers, limit)
+                status, _ = await self._wire(method, path, body, headers, limit)
             except CoordinatorUnreachable:
                 return
             if method == "POST":

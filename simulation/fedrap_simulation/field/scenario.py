@@ -21,7 +21,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
-Hours = Annotated[list[Share], msgspec.Meta(min_length=24, max_length=24)]
+Hours = Annotated[tuple[Share, ...], msgspec.Meta(min_length=24, max_length=24)]
 LIBRARY = files("fedrap_simulation.field") / "library"
 DAY = 86_400.0
 
@@ -47,10 +47,10 @@ class Phones(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """When a phone may take part, and how fast it is."""
 
     # Chance to be charging on wifi, by the hour of the device's own day; a night is mostly yes.
-    ready: Hours = [
+    ready: Hours = (
         0.8, 0.85, 0.9, 0.9, 0.9, 0.85, 0.6, 0.3, 0.2, 0.15, 0.15, 0.15,
         0.15, 0.15, 0.15, 0.15, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.55, 0.7,
-    ]  # fmt: skip
+    )  # fmt: skip
     period: Positive = 3600.0  # seconds between two tries when all is well
     compute_seconds: NotNegative = 2.0  # median of one local round
     compute_spread: NotNegative = 0.8  # of its logarithm, from phone to phone
@@ -134,7 +134,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         if self.clock == "virtual" and self.joined == "http":
-            raise ValueError("the virtual clock needs joined = 'in-process': sockets take real time")
+            raise ValueError(
+                "virtual needs joined = 'in-process': sockets take real time"
+            )
         if self.faults.kills and self.joined != "http":
             raise ValueError("only a real process can be killed: clock = 'wall', joined = 'http'")
 

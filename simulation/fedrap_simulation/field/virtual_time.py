@@ -18,7 +18,7 @@ class Deadlock(Exception):
     """Everything waits and nothing is due: on this clock it would wait for ever."""
 
 
-class _Jumping(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
+class _Jumping(selectors.DefaultSelector):
     """A selector that lets time pass instead of waiting for it."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class _Jumping(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
             return ready
         if timeout is None:
             raise Deadlock("every task waits and no timer is set")
-        self.now += max(0.0, timeout)
+        self.now += max(0.0, float(timeout))
         return ready
 
 

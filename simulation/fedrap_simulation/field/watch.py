@@ -6,22 +6,25 @@ what the bytes of those devices give when they are opened, summed and learnt fro
 
 from __future__ import annotations
 
+import math
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fedrap import ledger
+from fedrap_coordinator.aggregator import Aggregator
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.releases import load_model, next_model
 from fedrap_coordinator.rounds import Phase
 from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.protocol import RoundRow, Store
+from fedrap_coordinator.store.protocol import RoundRow, Store, StoredRelease
+from fedrap_core.accounting import charged_epsilon
 from fedrap_core.errors import FedRapError
 from fedrap_core.plan import Plan
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.messages import Offer
 from fedrap_simulation.field.device_state import FieldState
-from fedrap_simulation.field.resum import sum_again
 
 HISTORY = 1_000_000  # rounds that are read at once: all of them
 
@@ -57,6 +60,8 @@ class Watch:
         self._open: dict[bytes, _Sent] = {}
         self._steps: dict[bytes, list[int]] = {}  # by device: charged steps, by the database
         self._done: set[bytes] = set()
+        self._counted: dict[bytes, int] = {}  # by device: the last step that counted it
+        self._ended: set[int] = set()
         self._version = 0
         self.checked = Checked()
 
@@ -101,21 +106,24 @@ class Watch:
             came += [one.device for one in some if one.came]
         if len(set(charged)) != len(charged):
             raise Broken(f"step {row.step}: a device has two places in one round")
-        for device in charged:
+        for device in charged:  # the cap is about places, also those that led to nothing
             steps = self._steps.setdefault(device, [])
-            if row.step in steps:
-                continue  # an abandoned round of the same step: charged once
-            if any(abs(row.step - step) < rule.separation for step in steps):
-                raise Broken(f"step {row.step}: a device again within {rule.separation} steps")
-            steps.append(row.step)
+            if row.step not in steps:  # a step that was abandoned and tried again is charged once
+                steps.append(row.step)
             if len(steps) > rule.cap:
                 raise Broken(f"step {row.step}: a device took part more than {rule.cap} times")
+        self._ended.add(row.step)
         sent = self._open.get(row.id, _Sent())
         if row.phase is Phase.ABANDONED:
             return
         lost = sent.accepted - set(came)
         if lost:
             raise Broken(f"step {row.step}: {len(lost)} accepted updates were lost")
+        for device in came:  # the separation is about what was released
+            last = self._counted.get(device)
+            if last is not None and row.step - last < rule.separation:
+                raise Broken(f"step {row.step}: a device again within {rule.separation} steps")
+            self._counted[device] = row.step
         self.checked.rounds += 1
         self.checked.updates += len(came)
         if self._sums:
@@ -135,9 +143,9 @@ class Watch:
             raise Broken(f"step {row.step}: {len(unknown)} updates that no device wrote")
         task = await store.task_id(bytes(16))
         model, plan = load_model(before), decode_value(Plan, row.plan)
-        summed = sum_again(
-            [sent.bodies[device] for device in came], keyring, model.common, plan, task, row.step
-        )
+        bodies = _one_by_one([sent.bodies[device] for device in came])
+        aggregator = Aggregator(keyring, self._settings.serve.max_body_bytes)
+        summed = await aggregator.total(bodies, model.common, plan, task, row.step)
         size = load_model(after).common.size
         extent = await store.extent()
         if size != model.common.size or extent.items != size:
@@ -161,23 +169,31 @@ class Watch:
             known = state.credentials()
             if known is None:
                 continue
-            mine = ledger.charged_steps(state.entries())
-            theirs = self._steps.get(known.device, [])
-            missing = [step for step in mine if step not in theirs and step in self._ended]
-            if missing:
-                raise Broken(f"a device was charged for steps {missing} and the database not")
+            mine = ledger.charged_steps(state.entries()) & self._ended
+            theirs = set(self._steps.get(known.device, []))
+            if mine - theirs:
+                raise Broken(f"a device is charged for {sorted(mine - theirs)}, the database not")
+            unsent = theirs - mine  # places that led to nothing: the database is on the safe side
+            noises = {entry.noise for entry in state.entries()}
+            if not unsent and len(noises) == 1 and mine:
+                (noise,) = noises
+                entries = [one for one in state.entries() if one.step in mine]
+                told = charged_epsilon(len(theirs), noise, entries[0].delta) if noise else math.inf
+                if not math.isclose(ledger.epsilon(entries), told, rel_tol=1e-6):
+                    raise Broken("a device and the database disagree on epsilon")
             self.checked.ledgers += 1
-
-    @property
-    def _ended(self) -> set[int]:
-        return {step for steps in self._steps.values() for step in steps}
 
     def spent(self, device: bytes) -> list[int]:
         """Steps that a device was charged for, by the database."""
         return self._steps.get(device, [])
 
 
-async def _release_of(store: Store, row: RoundRow) -> object | None:
-    """The release that a round made: the first version of its step."""
+async def _one_by_one(bodies: Sequence[bytes]) -> AsyncIterator[Sequence[bytes]]:
+    for body in bodies:
+        yield [body]
+
+
+async def _release_of(store: Store, row: RoundRow) -> StoredRelease | None:
+    """The release that a round made."""
     found = await store.release(row.release + 1)
-    return found
+    return found if found is not None and found.step == row.step else None
