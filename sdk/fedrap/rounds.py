@@ -123,7 +123,11 @@ class RoundRunner:
         same = paper == isinstance(model.scoring, PaperScoring)
         if offer.model != model.digest or plan.method.dim != model.common.dim or not same:
             return plan, problems.STALE_MODEL.code
-        return plan, ledger.why_not(self._state.entries(), offer.step, plan, self._floor)
+        entries = self._state.entries()
+        # An entry is written with the bytes to send, and those were answered: the outbox is empty.
+        if any(entry.round == offer.round for entry in entries):
+            return plan, policy.ALREADY_IN_ROUND
+        return plan, ledger.why_not(entries, offer.step, plan, self._floor)
 
     async def _compute(
         self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel

@@ -30,7 +30,7 @@ def draw(seed: int, *keys: int) -> float:
 def is_ready(phones: Phones, seed: int, device: int, now: float) -> bool:
     """May this phone run a round at `now`?"""
     local = now / HOUR + _SHIFT * (draw(seed, device, 1) - 0.5)
-    hour = int(math.floor(local))
+    hour = math.floor(local)
     return draw(seed, device, 2, hour) < phones.ready[hour % 24]
 
 

@@ -15,13 +15,10 @@ from dataclasses import dataclass, field
 import aiohttp
 import numpy as np
 from aiohttp import web
-from aiohttp.base_protocol import BaseProtocol
-from aiohttp.streams import StreamReader
-from aiohttp.test_utils import make_mocked_request
-from multidict import CIMultiDict
 
 from fedrap.errors import CoordinatorUnreachable
 from fedrap.http_transport import AGENT, HttpTransport
+from fedrap_simulation.field.in_process import make_request
 from fedrap_simulation.field.scenario import Network
 
 Answer = tuple[int, bytes]
@@ -58,19 +55,14 @@ class InProcess:
         app = self.app
         if app is None:
             raise CoordinatorUnreachable("no answer: the coordinator is down")
-        loop = asyncio.get_running_loop()
-        payload = StreamReader(BaseProtocol(loop), 2**20, loop=loop)
-        payload.feed_data(body)
-        payload.feed_eof()
-        told = CIMultiDict({"Content-Length": str(len(body)), "User-Agent": AGENT, **headers})
-        request = make_mocked_request(method, path, told, app=app, payload=payload)
+        request = make_request(app, method, path, body, {"User-Agent": AGENT, **headers})
         response = await app._handle(request)
-        raw = response.body if isinstance(response, web.Response) else b""
+        raw = response.body if isinstance(response, web.Response) else None
         if self.app is not app:  # killed before it could answer
             raise CoordinatorUnreachable("no answer: the coordinator went down")
-        if not isinstance(raw, bytes) or len(raw) > limit:
+        if isinstance(raw, bytes | bytearray) and len(raw) > limit:
             raise CoordinatorUnreachable(f"an answer of more than {limit} bytes")
-        return response.status, raw
+        return response.status, bytes(raw) if isinstance(raw, bytes | bytearray) else b""
 
 
 class FieldTransport(HttpTransport):

@@ -134,9 +134,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         if self.clock == "virtual" and self.joined == "http":
-            raise ValueError(
-                "virtual needs joined = 'in-process': sockets take real time"
-            )
+            raise ValueError("virtual needs joined = 'in-process': sockets take real time")
         if self.faults.kills and self.joined != "http":
             raise ValueError("only a real process can be killed: clock = 'wall', joined = 'http'")
 

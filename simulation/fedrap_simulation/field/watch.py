@@ -20,7 +20,6 @@ from fedrap_coordinator.rounds import Phase
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import RoundRow, Store, StoredRelease
 from fedrap_core.accounting import charged_epsilon
-from fedrap_core.errors import FedRapError
 from fedrap_core.plan import Plan
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.messages import Offer
@@ -29,8 +28,11 @@ from fedrap_simulation.field.device_state import FieldState
 HISTORY = 1_000_000  # rounds that are read at once: all of them
 
 
-class Broken(FedRapError):
-    """An invariant does not hold; the run is worth nothing and ends here."""
+class Broken(Exception):
+    """An invariant does not hold; the run is worth nothing and ends here.
+
+    Not a FedRapError: those are part of a device's life, and it goes on after them.
+    """
 
 
 @dataclass
