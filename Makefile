@@ -1,6 +1,6 @@
 # FedRAP. `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak vectors clean
+.PHONY: help demo test check bench soak page vectors clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -31,8 +31,22 @@ $(VENV)/.test: pyproject.toml | $(BIN)/uv
 demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine, in a minute or two
 	@$(BIN)/fedrap-sim demo
 
-test: check ## lint, types, import contracts and the whole test suite
+test: check $(VENV)/.chromium ## lint, types, import contracts and the whole test suite
 	@$(BIN)/python -m pytest
+
+# The tests of the operator's page need a browser. Where it cannot be had they are skipped.
+$(VENV)/.chromium: | $(BIN)/uv
+	@if command -v chromedriver >/dev/null; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "installing Chromium for the tests of the operator's page" >&2; \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+	    --no-install-recommends chromium chromium-driver) >/dev/null 2>&1 || \
+	  echo "no Chromium could be installed: the tests of the operator's page are skipped" >&2; \
+	else echo "no Chromium here (apt install chromium chromium-driver): its tests are skipped" >&2; fi
+	@touch $@
+
+page: $(VENV)/.test ## the operator's page over the demo's population, to look at
+	@$(BIN)/python -m tools.operator_page --stay
 
 check: $(VENV)/.test ## lint, types and import contracts only
 	@$(BIN)/ruff check .
@@ -44,11 +58,15 @@ bench: $(VENV)/.test ## the short benchmarks, JSON under results/
 	@mkdir -p results
 	@set -e; for b in benchmarks/bench_*.py; do $(BIN)/python $$b --json results/$$(basename $$b .py).json; done
 
-soak: $(VENV)/.test ## long runs: the demo many times over, with seeds of its own
+soak: $(VENV)/.test ## long runs: kills at every point and 10,000 rounds with random ones; many demos
+	@$(BIN)/python benchmarks/soak_kills.py --walk
+	@$(BIN)/python benchmarks/soak_kills.py --rounds 10000
 	@$(BIN)/python benchmarks/soak.py
+	@$(UV) atheris && $(BIN)/python -m tests.fuzz.run_atheris --seconds 660
 
-vectors: $(VENV)/.test ## write spec/vectors anew (a test fails when they differ)
+vectors: $(VENV)/.test ## write spec/vectors and openapi.json anew (a test fails when they differ)
 	@$(BIN)/python spec/make_vectors.py
+	@$(BIN)/python spec/make_openapi.py
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results

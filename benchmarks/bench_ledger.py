@@ -1,9 +1,9 @@
 """What the participation ledger costs: admissions per second on SQLite and PostgreSQL.
 
-Each admission is one transaction of the real store: the UPDATE that decides and charges, and the
-place in the round. Two populations are run with the same number of participants, because the cost
-of a round must follow its participants and not everybody who is enrolled: `growth` is the time per
-admission, and per device of a release, in the large population over that in the small one.
+Batches of the real store: a nonce, the decision, the charge and the place in the round each. Two
+populations are run with the same number of participants, because the cost of a round must follow
+its participants and not everybody who is enrolled: `growth` is the time per admission, and per
+device of a release, in the large population over that in the small one.
 
     python benchmarks/bench_ledger.py            # 4,000 admissions, quick
     python benchmarks/bench_ledger.py --full     # 100,000 devices are admitted
@@ -28,11 +28,13 @@ import sqlalchemy as sa
 
 from fedrap_coordinator.rounds import Round
 from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.batches import Ask, Given, Rule
 from fedrap_coordinator.store.engine import CONNECTIONS, open_engine
 from fedrap_coordinator.store.protocol import StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
+from fedrap_core.plan import Privacy
 
-IN_FLIGHT = 64  # requests that wait for the store at any time
+BATCH = 64  # requests of one transaction, as under load
 SEPARATION, CAP = 2, 10
 
 
@@ -54,19 +56,13 @@ async def one_round(store: SqlStore, step: int, devices: range) -> tuple[float, 
     """Seconds of admitting these devices to a round, and of the release that settles it."""
     round_ = Round(os.urandom(16), step, step, float(step))
     await store.open_round(round_, b"plan")
-    waiting = iter(devices)
+    rule = Rule(step, len(devices), Privacy(separation=SEPARATION, cap=CAP))
     admitted = 0
-
-    async def ask() -> None:
-        nonlocal admitted
-        for number in waiting:
-            given = await store.assign(
-                round_.id, device_id(number), step, SEPARATION, CAP, float(step)
-            )
-            admitted += given is True
-
     begun = time.perf_counter()
-    await asyncio.gather(*(ask() for _ in range(IN_FLIGHT)))
+    for start in range(0, len(devices), BATCH):
+        asks = [Ask(device_id(number), step) for number in devices[start : start + BATCH]]
+        places, _ = await store.give_places(round_.id, asks, rule, float(step))
+        admitted += sum(place.given is Given.NEW for place in places)
     asked = time.perf_counter() - begun
     if admitted != len(devices):
         raise AssertionError(f"{admitted} of {len(devices)} were admitted")
@@ -147,7 +143,7 @@ def main() -> int:
     cohort, rounds = (10_000, 10) if arguments.full else (1_000, 2)
     small, large = (100_000, 1_000_000) if arguments.full else (2_000, 20_000)
     found: dict[str, Any] = {
-        "separation": SEPARATION, "cap": CAP, "in_flight": IN_FLIGHT, "cohort": cohort,
+        "separation": SEPARATION, "cap": CAP, "batch": BATCH, "cohort": cohort,
         "rounds": rounds, "postgresql_connections": CONNECTIONS, "cores": os.cpu_count(),
     }  # fmt: skip
     with databases() as kinds:

@@ -16,10 +16,15 @@ from fedrap_coordinator.gate import GATE, Gate, guard
 from fedrap_coordinator.handlers import COORDINATOR, REGISTRY, routes
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.middleware import answer_problems
+from fedrap_coordinator.page import WATCH
 from fedrap_coordinator.registry import Registry
 from fedrap_coordinator.service import Coordinator
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
+from fedrap_coordinator.tls import server_context
+from fedrap_coordinator.watching import Watch
+
+ADMIN_RUNNER = web.AppKey("admin_runner", web.AppRunner)
 
 
 def create_app(
@@ -30,25 +35,32 @@ def create_app(
     reached: Reached = pass_by,
 ) -> web.Application:
     """The coordinator as a web application; the parts that touch the world come in by argument."""
+    coordinator = Coordinator(store, keyring, settings, clock, reached)
+    gate = Gate(settings)
+    watch = Watch(store, coordinator, settings, clock, gate.in_hand)
     app = web.Application(
-        middlewares=[answer_problems, guard], client_max_size=settings.serve.max_body_bytes
+        middlewares=[watch.telemetry.measure, answer_problems, guard],
+        client_max_size=settings.serve.max_body_bytes,
     )
-    app[GATE] = Gate(settings)
-    app[COORDINATOR] = Coordinator(store, keyring, settings, clock, reached)
+    app[GATE] = gate
+    app[COORDINATOR], app[WATCH] = coordinator, watch
     app[REGISTRY] = Registry(store, clock, settings.enrolment, keyring.authority)
     app.router.add_routes(routes())
     app.cleanup_ctx.append(_run_coordinator)
     face = settings.admin
     if face.port is not None:
-        admin = create_admin_app(settings, store, keyring, clock)
-        app.cleanup_ctx.append(partial(_run_admin, admin, face.host, face.port))
+        admin = create_admin_app(settings, store, keyring, clock, watch)
+        app.cleanup_ctx.append(partial(_run_admin, admin, settings))
     return app
 
 
 async def _run_admin(
-    admin: web.Application, host: str, port: int, app: web.Application
+    admin: web.Application, settings: Settings, app: web.Application
 ) -> AsyncIterator[None]:
-    runner = await serve_admin(admin, host, port)
+    face = settings.admin
+    assert face.port is not None
+    runner = await serve_admin(admin, face.host, face.port, server_context(settings.serve))
+    app[ADMIN_RUNNER] = runner
     yield
     await runner.cleanup()
 
@@ -56,9 +68,12 @@ async def _run_admin(
 async def _run_coordinator(app: web.Application) -> AsyncIterator[None]:
     coordinator = app[COORDINATOR]
     await coordinator.start()
-    driver = asyncio.create_task(coordinator.run())
+    tasks = [asyncio.create_task(coordinator.run()), asyncio.create_task(app[WATCH].run())]
     yield
-    driver.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await driver
+    for task in tasks:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    with contextlib.suppress(Exception):  # what was refused last is nice to have, no more
+        await app[WATCH].look()
     await coordinator.stop()

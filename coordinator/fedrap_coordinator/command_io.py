@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -39,8 +39,18 @@ async def open_store(arguments: argparse.Namespace) -> AsyncIterator[SqlStore]:
 @asynccontextmanager
 async def open_admin(arguments: argparse.Namespace) -> AsyncIterator[Admin]:
     """The acts of an operator at the command line, who has all rights; the audit names them."""
+    async with open_admin_and_store(arguments) as (_, admin):
+        yield admin
+
+
+@asynccontextmanager
+async def open_admin_and_store(
+    arguments: argparse.Namespace,
+) -> AsyncIterator[tuple[SqlStore, Admin]]:
+    """Both, for acts that need the store too."""
     async with open_store(arguments) as store:
-        yield Admin(store, settings_of(arguments), time.time, f"command line: {_user()}"[:60])
+        who = f"command line: {_user()}"[:60]
+        yield store, Admin(store, settings_of(arguments), time.time, who)
 
 
 def _user() -> str:
@@ -53,6 +63,38 @@ def _user() -> str:
 def print_json(value: object) -> None:
     """For machines, and readable."""
     show(json.dumps(value, indent=2))
+
+
+def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for people: each column as wide as its widest cell."""
+    lines = [list(heads), *(list(row) for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def in_bytes(count: int | None) -> str:
+    """As people read it."""
+    if count is None:
+        return "-"
+    size, unit = float(count), "B"
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.1f} {unit}" if unit != "B" else f"{count} B"
+
+
+def ago(at: float, now: float) -> str:
+    """How long ago; a dash where it was not noted."""
+    if at <= 0:
+        return "-"
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if now - at >= 2 * size:
+            return f"{(now - at) / size:.0f} {unit} ago"
+    return f"{max(0.0, now - at):.0f} s ago"
 
 
 def show(text: str) -> None:

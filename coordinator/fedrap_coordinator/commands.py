@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import secrets
-import sys
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from fedrap_coordinator.app import create_app
+from fedrap_coordinator.attestation import Attestation
 from fedrap_coordinator.command_io import (
     CONFIG,
     open_admin,
@@ -22,18 +22,17 @@ from fedrap_coordinator.command_io import (
     settings_of,
     show,
 )
-from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.exporting import statement_of
 from fedrap_coordinator.identity_commands import add_identity_commands, add_ledger
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
+from fedrap_coordinator.operator_commands import add_operator_commands
 from fedrap_coordinator.privacy_commands import add_privacy
-from fedrap_coordinator.releases import load_model, plan_after
-from fedrap_coordinator.statement import privacy_document
+from fedrap_coordinator.store.engine import without_password
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.template import TEMPLATE
+from fedrap_coordinator.tls import server_context
 from fedrap_core.errors import FedRapError
-from fedrap_core.plan import Plan
-from fedrap_core.wire.codec import decode_value
 
 
 def run(argv: list[str] | None = None) -> int:
@@ -51,22 +50,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, help=f"settings in TOML (default: {CONFIG}, if any)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    init = commands.add_parser("init", help="write a commented config here")
+    init = commands.add_parser("init", help="write a commented config and keys here")
     init.set_defaults(run=_init)
-    check = commands.add_parser("check-config", help="print the settings in force")
+    check = commands.add_parser("check-config", help="check and print the settings in force")
+    check.add_argument("--json", action="store_true", help="for machines (it is JSON anyway)")
     check.set_defaults(run=_check_config)
     serve = commands.add_parser("serve", help="run the coordinator until SIGTERM")
     serve.set_defaults(run=_serve)
-    items = commands.add_parser("items", help="add or retire items of the catalogue")
-    items.add_argument("action", choices=["add", "retire"])
-    items.add_argument("file", type=Path, help="one item id a line; - is standard input")
-    items.set_defaults(run=_items)
     tokens = commands.add_parser("tokens", help="make one-time enrolment tokens, one a line")
     tokens.add_argument("count", type=int)
     tokens.set_defaults(run=_tokens)
+    tokens.add_argument("--json", action="store_true", help="for machines")
     add_identity_commands(commands)
-    status = commands.add_parser("status", help="what is in the database, as JSON")
-    status.set_defaults(run=_status)
+    add_operator_commands(commands)
     add_ledger(add_privacy(commands, _stated, show))
     return parser
 
@@ -78,14 +74,21 @@ def _init(arguments: argparse.Namespace) -> int:
         say(f"{path} exists already; it is left as it is")
         return 2
     path.write_text(TEMPLATE, encoding="utf-8")
-    say(f"wrote {path}; next: fedrap-coordinator items add FILE, then serve")
+    keys = Path(settings_of(arguments).keys)
+    open_keyring(keys)
+    say(f"wrote {path} and the keys in {keys}{os.sep}: back them up, apart from the database")
+    say("next: fedrap-coordinator items add FILE, then serve")
     return 0
 
 
 def _check_config(arguments: argparse.Namespace) -> int:
 
     settings = settings_of(arguments)
-    print_json(msgspec.to_builtins(settings))
+    server_context(settings.serve)
+    Attestation(settings.enrolment)
+    shown = msgspec.to_builtins(settings)
+    shown["database"] = without_password(settings.database)
+    print_json(shown)
     return 0
 
 
@@ -96,30 +99,15 @@ def _serve(arguments: argparse.Namespace) -> int:
     keyring = open_keyring(Path(settings.keys))
     app = create_app(settings, SqlStore(settings.database), keyring)
     where = settings.serve
-    say(f"coordinator on http://{where.host}:{where.port}")
-    web.run_app(app, host=where.host, port=where.port, print=None, access_log=None)
-    return 0
-
-
-def _items(arguments: argparse.Namespace) -> int:
-
-    source = sys.stdin if str(arguments.file) == "-" else None
-    try:
-        text = source.read() if source else arguments.file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{arguments.file}: {error}") from error
-    names = [line.strip() for line in text.splitlines() if line.strip()]
-    too_long = next((place for place, name in enumerate(names, 1) if len(name) > 200), None)
-    if too_long:
-        raise ConfigError(f"{arguments.file}: item {too_long} has more than 200 characters")
-
-    async def run() -> int:
-        async with open_store(arguments) as store:
-            change = store.add_items if arguments.action == "add" else store.retire_items
-            return await change(names)
-
-    count = asyncio.run(run())
-    say(f"{count} items {'added' if arguments.action == 'add' else 'retired'}")
+    context = server_context(where)
+    scheme = "http" if context is None else "https"
+    say(f"coordinator on {scheme}://{where.host}:{where.port}")
+    if settings.admin.port is not None:
+        say(f"operator's page on {scheme}://{settings.admin.host}:{settings.admin.port}")
+    web.run_app(
+        app, host=where.host, port=where.port, print=None, access_log=None, ssl_context=context,
+        shutdown_timeout=where.shutdown_seconds,
+    )  # fmt: skip
     return 0
 
 
@@ -129,34 +117,19 @@ def _tokens(arguments: argparse.Namespace) -> int:
         async with open_admin(arguments) as admin:
             return await admin.tokens(arguments.count)
 
-    show("\n".join(asyncio.run(run())))
-    return 0
-
-
-def _status(arguments: argparse.Namespace) -> int:
-    async def run() -> dict[str, object]:
-        async with open_admin(arguments) as admin:
-            return await admin.status()
-
-    print_json(asyncio.run(run()))
+    made = asyncio.run(run())
+    if arguments.json:
+        print_json({"tokens": made})
+    else:
+        show("\n".join(made))
     return 0
 
 
 def _stated(arguments: argparse.Namespace) -> dict[str, Any]:
     """The privacy statement as the database and the settings have it, served or not."""
-    settings = settings_of(arguments)
 
     async def run() -> dict[str, Any]:
         async with open_store(arguments) as store:
-            task, stored = await store.task_id(secrets.token_bytes(16)), await store.release(None)
-            found = await store.current_round()
-            if found is not None:  # a round keeps the rules that it was opened with
-                plan = decode_value(Plan, found[1])
-            else:
-                plan = (
-                    settings.plan() if stored is None else plan_after(load_model(stored), settings)
-                )
-            released = 0 if stored is None else stored.step
-            return privacy_document(plan, settings.round, task, released)
+            return await statement_of(store, settings_of(arguments))
 
     return asyncio.run(run())

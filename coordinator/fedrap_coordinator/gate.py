@@ -34,6 +34,10 @@ class Gate:
         self._requests = 0
         self._bytes = 0
 
+    def in_hand(self) -> tuple[int, int]:
+        """Requests that are being answered, and the bytes of their bodies."""
+        return self._requests, self._bytes
+
     def largest(self, route: str) -> int:
         """Bytes that a body of this route may have."""
         return _SIZES.get(route, self._settings.serve.max_body_bytes)

@@ -7,6 +7,7 @@ import binascii
 
 from aiohttp import web
 
+from fedrap_coordinator import openapi
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.gate import ATTESTED, SMALL
 from fedrap_coordinator.ingest import Signed
@@ -43,12 +44,26 @@ def routes() -> list[web.RouteDef]:
         web.get("/v1/releases/{version}", get_release, name="release"),
         web.get("/v1/catalogue", get_catalogue, name="catalogue"),
         web.get("/v1/privacy", get_privacy, name="privacy"),
+        web.get("/v1/openapi.json", get_openapi, name="openapi"),
+        web.get("/readyz", get_ready, name="ready"),
     ]
 
 
 async def get_health(request: web.Request) -> web.Response:
     """Alive; says nothing else."""
     return web.json_response({"status": "ok"})
+
+
+async def get_ready(request: web.Request) -> web.Response:
+    """For a balancer: may devices be sent here?"""
+    coordinator = request.app[COORDINATOR]
+    ready = coordinator.is_ready and coordinator.model is not None
+    return web.json_response({"ready": ready}, status=200 if ready else 503)
+
+
+async def get_openapi(request: web.Request) -> web.Response:
+    """The OpenAPI document of both faces."""
+    return web.json_response(openapi.document())
 
 
 async def get_privacy(request: web.Request) -> web.Response:

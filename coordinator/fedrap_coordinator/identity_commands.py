@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from fedrap_coordinator.admin import Admin, Role, key_lines
-from fedrap_coordinator.command_io import open_admin, print_json, say, settings_of, show
+from fedrap_coordinator.command_io import (
+    ago,
+    columns,
+    open_admin,
+    print_json,
+    say,
+    settings_of,
+    show,
+)
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_core.wire.keys import public_point
@@ -56,7 +65,6 @@ def add_ledger(actions: Any) -> None:
     """Into the actions of `fedrap-coordinator privacy`."""
     books = _action(actions, "ledger", "what was charged, checked against the promise", _ledger)
     books.add_argument("--charges", action="store_true", help="every place, devices as numbers")
-    books.add_argument("--json", action="store_true", help="the whole history as JSON")
 
 
 def _group(commands: Any, name: str, about: str) -> Any:
@@ -67,6 +75,7 @@ def _action(
     group: Any, name: str, about: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = group.add_parser(name, help=about)
+    parser.add_argument("--json", action="store_true", help="for machines")
     parser.set_defaults(run=run)
     return parser
 
@@ -95,7 +104,19 @@ def _devices_list(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.limit <= 1_000_000:
         raise ConfigError("--limit must be from 1 to 1,000,000")
     after = _hex(arguments.after)
-    print_json(_act(arguments, lambda admin: admin.devices(after, arguments.limit)))
+    found = _act(arguments, lambda admin: admin.devices(after, arguments.limit))
+    if arguments.json:
+        print_json(found)
+        return 0
+    rows = [
+        [
+            one["device"], ago(one["enrolled_at"], time.time()), str(one["charged"]),
+            str(one["last_step"] or "-"), one["level"],
+            "revoked" if one["revoked"] else one["certificate"],
+        ]
+        for one in found
+    ]  # fmt: skip
+    show(columns(["device", "enrolled", "charged", "last step", "level", "state"], rows))
     return 0
 
 

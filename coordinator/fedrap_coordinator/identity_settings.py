@@ -46,3 +46,5 @@ class AdminFace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
+    open_metrics: bool = False  # /metrics without a token
+    session_hours: Annotated[float, msgspec.Meta(gt=0, le=720)] = 12.0  # of the operator's page

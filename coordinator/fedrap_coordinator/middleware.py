@@ -23,6 +23,12 @@ _HTTP_ERRORS = {
 }
 
 
+class ProblemAnswer(web.Response):
+    """A problem document; who counts answers need not read it."""
+
+    problem = ""  # its code
+
+
 @web.middleware
 async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Whatever a handler raises becomes an answer that says what to do."""
@@ -57,12 +63,14 @@ def problem_response(refusal: Refusal) -> web.Response:
     if refusal.retry_after is not None:
         document["retry_after"] = round(refusal.retry_after, 3)
         headers["Retry-After"] = str(math.ceil(refusal.retry_after))
-    return web.Response(
+    answer = ProblemAnswer(
         status=problem.status,
         body=json.dumps(document).encode("utf-8"),
         content_type=problems.MEDIA_TYPE,
         headers=headers,
     )
+    answer.problem = problem.code
+    return answer
 
 
 def _bug(request: web.Request) -> web.Response:

@@ -1,8 +1,8 @@
 """Who may take part: no device twice within b released steps, none more than K times, no new key
 before it has waited.
 
-The store decides with one SQL statement in the same transaction as the place in the round; these
-functions say the same thing in Python, and why not. A step that was abandoned and is tried again
+Every store decides with these functions, over rows that its transaction has locked, and charges in
+the same transaction as it gives the place. A step that was abandoned and is tried again
 is still the same step: a device is charged for it once, because it is released at most once. A
 device that had a place but is not in the release keeps the charge, not the waiting time.
 """

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedrap_coordinator.catalogue import start_rows
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.operator_protocol import Attribute, Facts
 from fedrap_coordinator.store.protocol import Extent, StoredRelease
 from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.learn import Learner, RoundSum, learn_step
@@ -64,13 +67,67 @@ def load_model(stored: StoredRelease) -> Model:
     return Model(stored, common, message, serve_release(stored))
 
 
-def first_model(task: bytes, view: Extent, settings: Settings) -> Model:
+def first_model(task: bytes, view: Extent, settings: Settings, now: float = 0.0) -> Model:
     """Version 1: C drawn from N(0, spread^2), so that devices have something to start from."""
     rng = np.random.default_rng(settings.seed)
     paper = isinstance(settings.method, PaperMethod)
     spread = settings.averaging.spread if paper else settings.learning.spread
     rows = rng.normal(0.0, spread, (view.items, settings.method.dim))
-    return _build(task, _Next(1, 0, 0), view.catalogue, quantize_rows(rows), None, settings)
+    made = _build(task, _Next(1, 0, 0), view.catalogue, quantize_rows(rows), None, settings)
+    return _described(made, None, now)
+
+
+def recovered_model(model: Model, version: int, step: int, now: float) -> Model:
+    """The same C under a later version and step: both were published before a backup came back.
+
+    The noise of a step follows from key, task and step. To sum other updates under a step that the
+    world has seen would let it subtract one release from the other, noise and all.
+    """
+    common, m = CommonItems(version, model.common.items), model.message
+    message = pack_release(m.task, step, common, m.catalogue, m.scoring, m.clip)
+    old = model.stored
+    stored = StoredRelease(version, step, old.devices, encode(message), old.gram, old.version)
+    return _described(Model(stored, common, message, serve_release(stored)), model, now)
+
+
+def restored_model(
+    model: Model, old: StoredRelease, alike: Sequence[Attribute] = (), now: float = 0.0
+) -> Model:
+    """The C of `old` under the version after `model`.
+
+    The step stays that of `model`: rounds that were made stay made, and what was charged for them
+        stays charged. It is made of what was published, so it costs nothing. Items that came since
+    `old` keep their rows and start anew from their likes.
+
+    Raises:
+        BrokenModel: the old release is damaged.
+    """
+    past = load_model(old)
+    version, step = model.stored.version + 1, model.stored.step
+    rows, fresh = past.common.items, model.common.size - past.common.size
+    if fresh > 0:
+        rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, alike))
+    common, now_served = CommonItems(version, rows), model.message
+    message = pack_release(
+        now_served.task, step, common, now_served.catalogue, now_served.scoring, past.message.clip
+    )
+    stored = StoredRelease(version, step, old.devices, encode(message), old.gram, old.version)
+    return _described(Model(stored, common, message, serve_release(stored)), model, now)
+
+
+def _described(made: Model, before: Model | None, now: float) -> Model:
+    """With its facts: they outlive the body."""
+    delta = None
+    if before is not None:
+        delta = len(serve_since(before.stored, made).gzipped)
+    facts = Facts(
+        made_at=now,
+        items=made.common.size,
+        zeros=float(np.mean(made.common.items.values == 0)),
+        whole_bytes=len(made.served.gzipped),
+        delta_bytes=delta,
+    )
+    return replace(made, stored=replace(made.stored, facts=facts))
 
 
 def plan_after(model: Model, settings: Settings) -> Plan:
@@ -89,10 +146,13 @@ def next_model(
     view: Extent,
     settings: Settings,
     clip: float = 0.0,
+    alike: Sequence[Attribute] = (),
+    now: float = 0.0,
 ) -> Model:
-    """The version after `model`: one step of the method, new items as rows of zeros, quantised.
+    """The version after `model`: one step, new items where their likes are, quantised.
 
-    A row of zeros scores nothing until devices that touched the item have taught it something.
+    An item that is like no other starts as a row of zeros, which scores nothing until devices that
+    touched the item have taught it something.
 
     Raises:
         BrokenModel: the sum gives no usable C.
@@ -109,12 +169,17 @@ def next_model(
         raise BrokenModel("the learning step gave numbers that are absurdly large") from error
     fresh = view.items - rows.shape[0]
     if fresh > 0:
-        rows = QuantizedRows(
-            np.concatenate([rows.values, np.zeros((fresh, rows.shape[1]), dtype=np.int8)]),
-            np.concatenate([rows.scales, np.zeros(fresh, dtype=np.float32)]),
-        )
+        rows = _grown(rows, start_rows(learnt.common, fresh, alike))
     made = _Next(model.stored.version + 1, step, total.devices, clip)
-    return _build(task, made, view.catalogue, rows, learnt.gram, settings)
+    built = _build(task, made, view.catalogue, rows, learnt.gram, settings)
+    return _described(built, model, now)
+
+
+def _grown(rows: QuantizedRows, fresh: npt.NDArray[np.float64]) -> QuantizedRows:
+    start = quantize_rows(fresh)
+    return QuantizedRows(
+        np.concatenate([rows.values, start.values]), np.concatenate([rows.scales, start.scales])
+    )
 
 
 def _learnt(state: Learner, total: RoundSum, settings: Settings, step: int) -> Learner:

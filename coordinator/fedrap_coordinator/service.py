@@ -16,7 +16,7 @@ from fedrap_coordinator.ingest import Ingest, Opening, Signed
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.offers import Offers
 from fedrap_coordinator.rate_limits import Buckets
-from fedrap_coordinator.releases import Served
+from fedrap_coordinator.releases import Model, Served
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.serving import Serving
 from fedrap_coordinator.settings import Settings
@@ -25,6 +25,7 @@ from fedrap_coordinator.stepping import Stepper
 from fedrap_coordinator.store.batches import Added, Sent, Tally
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import is_item_id
+from fedrap_core.plan import Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.messages import Accepted, Catalogue, Offer
 
@@ -76,6 +77,21 @@ class Coordinator:
     def is_ready(self) -> bool:
         """Does the database serve, as far as was last seen?"""
         return self._serves
+
+    @property
+    def model(self) -> Model | None:
+        """The latest release."""
+        return self._stepper.model
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the open round, or of the next."""
+        return self._stepper.plan
+
+    @property
+    def is_over(self) -> bool:
+        """All rounds of the task were made."""
+        return self._stepper.is_over
 
     async def start(self) -> None:
         """Take up where the store left off: the latest release, and the round that was open.

@@ -42,6 +42,13 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     retry_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 30.0  # ask again, at the least
     max_wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 30.0  # for a place
     max_waiting: Annotated[int, msgspec.Meta(ge=0)] = 5000  # devices that wait for a place
+    shutdown_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 20.0  # for answers begun
+    certificate: str = ""  # PEM of the chain; with it devices are served over TLS
+    private_key: str = ""  # PEM, of that certificate
+
+    def __post_init__(self) -> None:
+        if bool(self.certificate) != bool(self.private_key):
+            raise ValueError("certificate and private_key belong together")
 
 
 class IngestLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +68,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     proxies: Annotated[int, msgspec.Meta(ge=0, le=10)] = 0  # in front, each adds X-Forwarded-For
 
 
+class Releases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many versions of C are kept; devices with an older one fetch the whole."""
+
+    keep: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 50
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything an operator can set."""
 
@@ -78,6 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     scoring: Scoring = Scoring()  # of `solve`
     enrolment: Enrolment = Enrolment()
     sealing: Sealing = Sealing()
+    releases: Releases = Releases()
     admin: AdminFace = AdminFace()
 
     def plan(self) -> Plan:

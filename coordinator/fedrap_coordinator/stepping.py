@@ -250,7 +250,9 @@ class Stepper:
     async def _make_first_release(self) -> None:
         view = await self._store.extent()
         if view.items:
-            model = await asyncio.to_thread(first_model, self._task, view, self._settings)
+            model = await asyncio.to_thread(
+                first_model, self._task, view, self._settings, self._clock()
+            )
             await self._store.add_release(model.stored, None)
             self._model = model
 
@@ -274,7 +276,8 @@ class Stepper:
         assert self._round is not None
         round_ = self._round
         moved = round_.to(phase)
-        if not await self._store.set_phase(moved.id, phase, was=round_.phase):
+        now = self._now()
+        if not await self._store.set_phase(moved.id, phase, was=round_.phase, now=now):
             await self._refresh()
             return False
         self._adopt(moved)
@@ -300,9 +303,11 @@ class Stepper:
             )
             total = summed.total
             self._reached("summed")
+            alike = await self._store.alike(model.common.size)  # of items that are new
             made = await asyncio.to_thread(
-                next_model, self._task, model, total, view, self._settings, summed.clip
-            )
+                next_model, self._task, model, total, view, self._settings, summed.clip,
+                alike, self._now(),
+            )  # fmt: skip
             self._reached("learnt")
         except BrokenModel:
             log.exception("round abandoned", extra={"step": round_.step})
@@ -318,3 +323,4 @@ class Stepper:
         log.info("released", extra={"version": made.stored.version, "updates": total.devices})
         self._durations.append(max(0.0, self._now() - round_.opened_at))
         self._adopt(None)
+        await self._store.prune_releases(self._settings.releases.keep)

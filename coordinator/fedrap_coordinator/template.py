@@ -8,9 +8,25 @@ database = "sqlite:///fedrap.sqlite"
 keys = "keys"            # folder of the secret keys; back it up, and not beside the database
 
 [serve]
-host = "127.0.0.1"       # put TLS in front before you open this to a network
+host = "127.0.0.1"       # use TLS, here or in front, before you open this to a network
 port = 8470
 retry_seconds = 30.0     # how soon a refused device may ask again, at the least
+max_wait_seconds = 30.0  # a device may wait so long for a place; your proxy must wait longer
+max_waiting = 5000       # devices that wait at once
+shutdown_seconds = 20.0  # SIGTERM waits so long for answers that were begun
+# certificate = "tls/chain.pem"   # with these two it speaks TLS by itself, on both ports
+# private_key = "tls/key.pem"
+
+[ingest]
+batch = 64               # requests of one commit, at the most
+delay_seconds = 0.002    # a first one waits so long for company
+max_requests = 5000      # in hand at once; more are told to come back
+max_bytes = 67108864     # of their bodies
+
+[limits]                 # so many requests at once, then so many a minute
+device = { burst = 60.0, per_minute = 60.0 }       # of a device that proved who it is
+address = { burst = 5000.0, per_minute = 600.0 }   # of those who enrol or prove nothing
+proxies = 0              # in front of this, each of which adds to X-Forwarded-For
 
 [round]
 min_updates = 20         # a round with fewer is abandoned; devices see this number
@@ -48,9 +64,14 @@ allow_unattested = true
 [sealing]
 rotate_hours = 24.0      # a sealing key is named by new rounds for so long; 0 never rotates
 
-[admin]
+[releases]
+keep = 50                # versions of C; devices with an older one fetch the whole
+
+[admin]                  # the admin API, /metrics and the operator's page
 host = "127.0.0.1"
-port = 8471              # without this line there is no admin API
+port = 8471              # without this line there is none of them
+open_metrics = false     # true: /metrics needs no token
+session_hours = 12.0     # how long a browser stays signed in
 
 [method]
 name = "solve"

@@ -47,9 +47,13 @@ class Pace:
     backoff: float = 30.0  # after the first failure; doubles with each
     longest: float = 86_400.0  # whatever a coordinator or the backoff says
     first: float = 10.0  # at the most, before the first try
+    wait: float = 20.0  # for a place, where there is none at once
 
     def __post_init__(self) -> None:
-        if not min(self.period, self.look, self.backoff, self.longest) > 0 or self.first < 0:
+        if (
+            not min(self.period, self.look, self.backoff, self.longest) > 0
+            or min(self.first, self.wait) < 0
+        ):
             raise ValueError("the times of a pace lie above 0")
 
 

@@ -10,6 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -190,13 +191,16 @@ class FedRap:
         """
         await self._joiner.sync()
 
-    def run_round(self) -> RoundReport:
+    def run_round(self, wait: float = 0.0) -> RoundReport:
         """Join a round if there is one for this device; see `run_round_async`."""
-        return lifecycle.run_blocking("run_round", self.run_round_async)
+        return lifecycle.run_blocking("run_round", partial(self.run_round_async, wait))
 
-    async def run_round_async(self) -> RoundReport:
-        """Join a round if there is one for this device. Never raises for network reasons."""
-        return await self._joiner.run_round()
+    async def run_round_async(self, wait: float = 0.0) -> RoundReport:
+        """Join a round if there is one for this device. Never raises for network reasons.
+
+        `wait`: where there is no place now, wait up to so many seconds for one (60 at the most).
+        """
+        return await self._joiner.run_round(wait=wait)
 
     def start(self, *, conditions: Conditions | None = None, pace: Pace | None = None) -> None:
         """Run rounds in the background from now on; a second call does nothing.

@@ -85,8 +85,8 @@ class HttpTransport:
         raw = await self._call("GET", path, b"", {}, MAX_RELEASE_BYTES)
         return self._decode((Catalogue,), raw, MAX_RELEASE_BYTES)
 
-    async def offer(self, signer: Signer, release: int) -> Offer:
-        body = encode(OfferRequest(release=release))
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+        body = encode(OfferRequest(release=release, wait=wait))
         return await self._message(Offer, "POST", "/v1/offers", body, signer)
 
     async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:

@@ -73,18 +73,20 @@ class Joiner:
             async with self._transport() as transport:
                 await sync(self._state, transport)
 
-    async def run_round(self, hear: Callable[[Exception], None] = ignore) -> RoundReport:
-        """Join a round if there is one; `hear` gets the errors that become a report."""
+    async def run_round(
+        self, hear: Callable[[Exception], None] = ignore, wait: float = 0.0
+    ) -> RoundReport:
+        """Join a round if there is one, or soon; `hear` gets the errors that become a report."""
         if not self._running.acquire(blocking=False):
             return RoundReport(False, policy.ALREADY_RUNNING)
         try:
             self._state.expire()
             blocked = self.blocked_by()
             if blocked is not None:
-                wait = max(0.0, self._not_before - self._state.now())
-                return RoundReport(False, blocked, wait or None)
+                left = max(0.0, self._not_before - self._state.now())
+                return RoundReport(False, blocked, left or None)
             async with self._transport() as transport:
-                return await self._run(transport, hear)
+                return await self._run(transport, hear, wait)
         finally:
             self._running.release()
 
@@ -116,14 +118,18 @@ class Joiner:
             wait_seconds=self._not_before - self._state.now(),
         )
 
-    async def _run(self, transport: Transport, hear: Callable[[Exception], None]) -> RoundReport:
+    async def _run(
+        self, transport: Transport, hear: Callable[[Exception], None], wait: float
+    ) -> RoundReport:
         try:
             token = await self._token()
         except Exception as error:  # the app's own callable: its backend may be out of reach
             hear(error)
             return RoundReport(False, policy.NO_TOKEN)
         access, trainer = self._access, self._chosen_trainer()
-        runner = self._runner(self._state, transport, trainer, access.floor, token, access.attest)
+        runner = self._runner(
+            self._state, transport, trainer, access.floor, token, access.attest, wait
+        )
         try:
             return await runner.run()
         except UpdateRefused as refused:

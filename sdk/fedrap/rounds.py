@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 
 from fedrap import ledger, policy
 from fedrap.enrolment import Attest, Membership
@@ -27,9 +28,14 @@ from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.messages import Delta, Offer, Release
 
+LONGEST_WAIT = 60.0  # seconds for a place; proxies cut longer requests off
+
 
 class RoundRunner:
-    """Runs one round over a transport. `token` is only needed to enrol."""
+    """Runs one round over a transport. `token` is only needed to enrol.
+
+    `wait`: seconds to wait for a place, where there is none at once.
+    """
 
     def __init__(
         self,
@@ -39,11 +45,13 @@ class RoundRunner:
         floor: Floor,
         token: str | None,
         attest: Attest | None = None,
+        wait: float = 0.0,
     ) -> None:
         self._state = state
         self._transport = transport
         self._trainer = trainer
         self._floor = floor
+        self._wait = min(max(0.0, wait), LONGEST_WAIT)
         self._membership = Membership(state, transport, token, attest)
 
     async def run(self) -> RoundReport:
@@ -94,14 +102,17 @@ class RoundRunner:
         return RoundReport(True, step=offer.step, sent_bytes=len(prepared.body), loss=prepared.loss)
 
     async def _ask(self, signer: Signer) -> Offer:
-        """A place; when a release came out in between, fetch it and ask once more."""
-        try:
-            return await self._transport.offer(signer, self._held())
-        except UpdateRefused as refused:
-            if refused.problem is not problems.STALE_MODEL:
-                raise
-        await sync(self._state, self._transport)
-        return await self._transport.offer(signer, self._held())
+        """A place, waited for; when a release came out in between, fetch it and ask again."""
+        until = time.monotonic() + self._wait
+        for last in (False, False, True):
+            left = max(0.0, until - time.monotonic())
+            try:
+                return await self._transport.offer(signer, self._held(), left)
+            except UpdateRefused as refused:
+                if last or refused.problem is not problems.STALE_MODEL:
+                    raise
+            await sync(self._state, self._transport)
+        raise AssertionError("unreachable")
 
     def _held(self) -> int:
         model = self._state.model()

@@ -32,6 +32,7 @@ class Runtime:
         self._turn = threading.Lock()  # around starting and stopping
         self._background: Background | None = None
         self._conditions = Conditions()
+        self._wait = 0.0  # seconds for a place
         lifecycle.watch(self)
 
     def start(self, conditions: Conditions, pace: Pace) -> None:
@@ -39,7 +40,7 @@ class Runtime:
         with self._turn:
             self._state.now_usable()
             if not self.running:
-                self._conditions = conditions
+                self._conditions, self._wait = conditions, pace.wait
                 self._background = Background(self._round, pace, self._hear)
                 self._background.start()
 
@@ -96,7 +97,7 @@ class Runtime:
             unmet = self._conditions.blocked_by(self._hear)
             if unmet is not None:
                 return RoundReport(False, unmet)
-        return await self._joiner.run_round(self._hear)
+        return await self._joiner.run_round(self._hear, self._wait)
 
     def _hear(self, error: Exception) -> None:
         log.warning("a round in the background failed: %s", type(error).__name__)

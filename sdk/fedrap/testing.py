@@ -191,7 +191,7 @@ class FakeCoordinator:
             retired=np.array(sorted(self.retired), dtype="<u4").tobytes(),
         )
 
-    async def offer(self, signer: Signer, release: int) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
         body = encode(OfferRequest(release=release))
         self._called("offer", len(body))
         return self._rounds.offer(self._signed(signer, "offer", body), release, self._latest)

@@ -47,8 +47,8 @@ class Transport(Protocol):
         """The items from row `start` on."""
         ...
 
-    async def offer(self, signer: Signer, release: int) -> Offer:
-        """Ask for a place in a round, holding that release."""
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+        """Ask for a place in a round, holding that release; `wait` seconds for the answer."""
         ...
 
     async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:

@@ -1,7 +1,7 @@
 """Load for a real coordinator: cheap devices over raw sockets, their bytes made beforehand.
 
-A cheap device signs and seals as the SDK does, with the same code of the core, and trains nothing. It
-touches the one row of C that is its own, so that a sum shows who was counted, and how often.
+A cheap device signs and seals as the SDK does, with the same code of the core, and trains nothing.
+It touches the one row of C that is its own, so that a sum shows who was counted, and how often.
 """
 
 from __future__ import annotations

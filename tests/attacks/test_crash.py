@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.releases import Model, next_model
 from fedrap_coordinator.rounds import Phase
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.operator_protocol import Attribute
 from fedrap_coordinator.store.protocol import Extent, StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.learn import RoundSum
@@ -57,8 +58,10 @@ class MortalStore(SqlStore):
             self._dead = True
             raise Killed
 
-    async def set_phase(self, round_id: bytes, phase: Phase, was: Phase | None = None) -> bool:
-        moved = await super().set_phase(round_id, phase, was)
+    async def set_phase(
+        self, round_id: bytes, phase: Phase, was: Phase | None = None, now: float | None = None
+    ) -> bool:
+        moved = await super().set_phase(round_id, phase, was, now)
         if phase is Phase.SUMMING:
             self._rounds += 1
             if self._rounds == STEP:
@@ -85,10 +88,17 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
     seen: list[RoundSum] = []
 
     def spy(
-        task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings, clip: float
+        task: bytes,
+        model: Model,
+        total: RoundSum,
+        view: Extent,
+        settings: Settings,
+        clip: float,
+        alike: Sequence[Attribute],
+        now: float,
     ) -> Model:
         seen.append(total)
-        return next_model(task, model, total, view, settings, clip)
+        return next_model(task, model, total, view, settings, clip, alike, now)
 
     monkeypatch.setattr(stepping, "next_model", spy)
     return seen

@@ -23,7 +23,7 @@ class Replaying(MadeCoordinator):
 
     first: Offer | None = None
 
-    async def offer(self, signer: Signer, release: int) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
         fresh = await super().offer(signer, release)
         if self.first is None:
             self.first = fresh

@@ -19,7 +19,7 @@ from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.template import TEMPLATE
 
 COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status", "keys", "devices"]
-COMMANDS += ["issuers", "admin", "audit", "privacy"]
+COMMANDS += ["issuers", "admin", "audit", "privacy", "rounds", "releases", "quality", "export"]
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def status(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     capsys.readouterr()
-    assert main(["status"]) == 0
+    assert main(["status", "--json"]) == 0
     found: dict[str, object] = json.loads(capsys.readouterr().out)
     return found
 
@@ -143,12 +143,13 @@ async def test_status_shows_the_open_round(
     await store.open()
     await store.open_round(Round(b"r" * 16, 4, 4, 0.0), b"")
     await store.close()
-    assert await asyncio.to_thread(main, ["status"]) == 0
+    assert await asyncio.to_thread(main, ["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "devices": 0,
         "unused_tokens": 0,
         "items": 0,
         "releases": 0,
+        "latest": None,
         "round": {"step": 4, "phase": "collecting", "assigned": 0, "accepted": 0},
     }
 
@@ -165,7 +166,7 @@ async def test_status_shows_the_open_round(
         (["--config", "no/such/folder/x.toml", "init"], "no/such/folder"),
         (["items", "add", "none.txt"], "none.txt"),
         (["items", "add", "binary.txt"], "binary.txt"),
-        (["items", "add", "long.txt"], "item 2 has more than 200 characters"),
+        (["items", "add", "long.txt"], "long.txt:2: an id has 1 to 200 characters"),
         (["tokens", "0"], "from 1 to 1,000,000"),
         (["tokens", "1000001"], "from 1 to 1,000,000"),
     ],

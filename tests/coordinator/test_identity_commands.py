@@ -61,11 +61,11 @@ def test_devices_are_listed_and_revoked(capsys: pytest.CaptureFixture[str]) -> N
         await store.enrol(b"token", DEVICE, b"key", 1.0)
 
     in_store(enrol)
-    (shown,) = out(capsys, "devices", "list")
+    (shown,) = out(capsys, "devices", "list", "--json")
     assert (shown["device"], shown["revoked"]) == (DEVICE.hex(), False)
     assert main(["devices", "revoke", DEVICE.hex()]) == 0
-    assert out(capsys, "devices", "list")[0]["revoked"]
-    assert out(capsys, "devices", "list", "--after", DEVICE.hex()) == []
+    assert out(capsys, "devices", "list", "--json")[0]["revoked"]
+    assert out(capsys, "devices", "list", "--json", "--after", DEVICE.hex()) == []
     assert main(["devices", "revoke", DEVICE.hex()]) == 2
     assert "revoked before" in capsys.readouterr().err
 

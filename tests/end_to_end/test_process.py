@@ -93,7 +93,7 @@ def _join(folder: Path, port: int, number: int, token: str) -> bool:
 def _status_with(folder: Path, text: str) -> str:
     """What `status` prints, once it says that."""
     for _ in range(50):
-        status = _command(folder, "status").stdout
+        status = _command(folder, "status", "--json").stdout
         if text in status:
             return status
     raise AssertionError(status)
@@ -105,7 +105,7 @@ def test_sigterm_ends_the_process_with_0(site: tuple[Path, int, list[str]]) -> N
         assert _join(folder, port, 0, tokens[0])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=15) == 0
-    assert '"accepted": 1' in _command(folder, "status").stdout
+    assert '"accepted": 1' in _command(folder, "status", "--json").stdout
 
 
 def test_kill_9_loses_no_accepted_update_and_the_round_goes_on(
@@ -165,3 +165,19 @@ async def test_the_sync_form_of_run_round_is_for_code_without_a_loop(tmp_path: P
     with FedRap.open(tmp_path, server="http://127.0.0.1:9") as device:
         report = await asyncio.to_thread(device.run_round)
         assert report.blocked_by == "no-consent"
+
+
+def test_sigterm_ends_an_open_page_too(site: tuple[Path, int, list[str]]) -> None:
+    """A stream has no end of its own; it must not keep the process."""
+    folder, port, _ = site
+    own = _free_port()
+    with (folder / "fedrap.toml").open("a") as config:
+        config.write(f"[admin]\nport = {own}\n")
+    token = _command(folder, "admin", "add", "ann", "--role", "viewer").stdout.strip()
+    with _serving(folder, port) as process:
+        address = f"http://127.0.0.1:{own}/events"
+        request = Request(address, headers={"Authorization": f"Bearer {token}"})
+        with urlopen(request, timeout=10) as stream:
+            assert stream.readline().startswith(b'data: {"at"')
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=15) == 0

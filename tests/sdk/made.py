@@ -117,7 +117,7 @@ class MadeCoordinator:
     async def forget(self, signer: Signer) -> None:
         self._called("forget")
 
-    async def offer(self, signer: Signer, release: int) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
         self.on_offer()
         self._called("offer")
         return Offer(

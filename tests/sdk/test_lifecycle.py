@@ -30,7 +30,7 @@ class Stuck(MadeCoordinator):
 
     entered = threading.Event()
 
-    async def offer(self, signer: Signer, release: int) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
         self.entered.set()
         await asyncio.sleep(3600)
         raise AssertionError

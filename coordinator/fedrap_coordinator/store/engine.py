@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -49,6 +52,34 @@ def open_engine(url: str) -> sa.Engine:
     raise StoreUnavailable(
         f"{parsed.drivername} is not supported; use sqlite:///… or postgresql://…"
     )
+
+
+def copy_database(url: str, path: Path) -> None:
+    """A whole copy of a SQLite database as it is at one moment, while others write to it.
+
+    Raises:
+        StoreUnavailable: there is none, it is another database, or the copy would overwrite.
+    """
+    engine = open_engine(url)
+    if engine.dialect.name != "sqlite":
+        raise StoreUnavailable("this copies SQLite; for PostgreSQL use pg_dump")
+    source = engine.url.database or ""
+    if not Path(source).is_file():
+        raise StoreUnavailable(f"there is no database {source}")
+    if path.exists():
+        raise StoreUnavailable(f"{path} is there already")
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(path)) as new:
+        old.backup(new)
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown.
+
+    Raises:
+        StoreUnavailable: not a URL.
+    """
+    engine = open_engine(url)
+    return engine.url.render_as_string(hide_password=True)
 
 
 def _sqlite_pragmas(connection: Any, _record: Any) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fedrap_coordinator.rounds import OVER, Phase, Round
 from fedrap_coordinator.store import batches
 from fedrap_coordinator.store.batches import Added, Ask, Place, Rule, Sent, Tally
-from fedrap_coordinator.store.memory_identity import MemoryIdentity
+from fedrap_coordinator.store.memory_operator import MemoryOperator
 from fedrap_coordinator.store.protocol import (
     CatalogueView,
     Charge,
@@ -32,16 +32,12 @@ class _Kept:
 
 
 @dataclass
-class MemoryStore(MemoryIdentity):
+class MemoryStore(MemoryOperator):
     """Everything in dictionaries; no method awaits, so each is one transaction."""
 
     _task: bytes | None = None
-    _rounds: dict[bytes, tuple[Round, bytes]] = field(default_factory=dict)
     _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
     _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
-    _releases: dict[int, StoredRelease] = field(default_factory=dict)
-    _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
-    _catalogue_version: int = 0
 
     async def open(self) -> None:
         pass
@@ -75,15 +71,22 @@ class MemoryStore(MemoryIdentity):
                 return replace(round_, assigned=assigned, accepted=accepted), plan
         return None
 
-    async def set_phase(self, round_id: bytes, phase: Phase, was: Phase | None = None) -> bool:
-        round_, plan = self._rounds[round_id]
-        if was is not None and round_.phase is not was:
+    async def set_phase(
+        self, round_id: bytes, phase: Phase, was: Phase | None = None, now: float | None = None
+    ) -> bool:
+        if was is not None and self._rounds[round_id][0].phase is not was:
             return False
+        self._close(round_id, phase, now)
+        return True
+
+    def _close(self, round_id: bytes, phase: Phase, now: float | None) -> None:
+        round_, plan = self._rounds[round_id]
         self._rounds[round_id] = (replace(round_, phase=phase), plan)
         if phase in OVER:
             for kept in self._updates[round_id].values():
                 kept.body = None
-        return True
+            if now is not None:
+                self._closed[round_id] = now
 
     async def round_phase(self, round_id: bytes) -> Phase | None:
         found = self._rounds.get(round_id)
@@ -109,7 +112,10 @@ class MemoryStore(MemoryIdentity):
         for round_, plan in self._rounds.values():
             counts = len(self._assigned[round_.id]), len(self._updates[round_.id])
             phase, opened = round_.phase, round_.opened_at
-            row = RoundRow(round_.id, round_.step, round_.release, phase, plan, opened, *counts)
+            closed = self._closed.get(round_.id)
+            row = RoundRow(
+                round_.id, round_.step, round_.release, phase, plan, opened, *counts, closed
+            )
             found.append(row)
         return sorted(found, key=lambda row: (row.opened_at, row.id), reverse=True)[:count]
 
@@ -146,13 +152,9 @@ class MemoryStore(MemoryIdentity):
             yield bodies[start : start + CHUNK]
 
     async def add_release(self, release: StoredRelease, round_id: bytes | None) -> None:
-        if any(known.step == release.step for known in self._releases.values()):
-            raise ValueError(f"step {release.step} was released before")
-        if release.version in self._releases:
-            raise ValueError(f"version {release.version} was released before")
-        self._releases[release.version] = release
+        self._insert_release(release)
         if round_id is not None:
-            await self.set_phase(round_id, Phase.RELEASED)
+            self._close(round_id, Phase.RELEASED, release.facts.made_at or None)
             self._settle(round_id)
 
     def _settle(self, round_id: bytes) -> None:
@@ -165,7 +167,7 @@ class MemoryStore(MemoryIdentity):
                 self._devices[device] = replace(known, last_step=known.counted_step)
 
     def _last_released(self) -> int:
-        return max((release.step for release in self._releases.values()), default=0)
+        return max((release.step for release in self._history.values()), default=0)
 
     async def release(self, version: int | None) -> StoredRelease | None:
         if version is None:
@@ -199,4 +201,4 @@ class MemoryStore(MemoryIdentity):
 
     async def counts(self) -> Counts:
         unused = sum(not used for used in self._tokens.values())
-        return Counts(len(self._devices), unused, len(self._items), len(self._releases))
+        return Counts(len(self._devices), unused, len(self._items), len(self._history))

@@ -34,7 +34,14 @@ STEPS: dict[int, tuple[str, ...]] = {
         "assigned = (SELECT COUNT(*) FROM assignment WHERE assignment.round_id = round.id), "
         "accepted = (SELECT COUNT(*) FROM update_ WHERE update_.round_id = round.id)",
     ),
+    # A version may publish the C of an earlier step again, so a step is no longer unique there.
+    4: ("ALTER TABLE round ADD COLUMN closed_at FLOAT", "ALTER TABLE release RENAME TO release_3"),
 }
+_COPIED = (
+    "INSERT INTO release SELECT version, step, devices, body, gram FROM release_3",
+    "INSERT INTO release_fact SELECT version, step, devices, NULL, 0, 0, 0, 0, NULL FROM release_3",
+    "DROP TABLE release_3",
+)
 
 
 def open_schema(db: sa.Connection) -> None:
@@ -59,6 +66,9 @@ def open_schema(db: sa.Connection) -> None:
                 db.execute(sa.text(_add_column(db, t.round_.c.seal_id)))
         db.execute(t.meta.update().where(t.meta.c.name == "schema").values(value=_written()))
     t.metadata.create_all(db)  # the tables that are not there yet
+    if known is not None and known < 4:
+        for statement in _COPIED:
+            db.execute(sa.text(statement))
     if known is None:
         db.execute(t.meta.insert().values(name="schema", value=_written()))
 

@@ -16,17 +16,8 @@ from fedrap_coordinator.store.batches import Added as Added
 from fedrap_coordinator.store.batches import Ask, Place, Rule, Sent, Tally
 from fedrap_coordinator.store.identity_protocol import DeviceRecord as DeviceRecord
 from fedrap_coordinator.store.identity_protocol import IdentityStore
-
-
-@dataclass(frozen=True)
-class StoredRelease:
-    """A version of C as served, and the running Gram matrix that belongs to it."""
-
-    version: int
-    step: int
-    devices: int  # updates in the sum that made it
-    body: bytes  # the encoded Release message
-    gram: bytes | None  # (k, k) float64 little-endian
+from fedrap_coordinator.store.operator_protocol import OperatorStore
+from fedrap_coordinator.store.operator_protocol import StoredRelease as StoredRelease
 
 
 @dataclass(frozen=True)
@@ -68,6 +59,7 @@ class RoundRow:
     opened_at: float
     assigned: int
     accepted: int
+    closed_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,7 @@ class Charge:
     came: bool
 
 
-class Store(IdentityStore, Protocol):
+class Store(IdentityStore, OperatorStore, Protocol):
     """All durable state of a coordinator."""
 
     async def open(self) -> None:
@@ -109,8 +101,12 @@ class Store(IdentityStore, Protocol):
         """The round that is neither released nor abandoned, with its counts and its plan."""
         ...
 
-    async def set_phase(self, round_id: bytes, phase: Phase, was: Phase | None = None) -> bool:
-        """Keep a round's new phase; False when it is not in the phase `was` any more.
+    async def set_phase(
+        self, round_id: bytes, phase: Phase, was: Phase | None = None, now: float | None = None
+    ) -> bool:
+        """Keep a round's new phase, with the time where that is its end.
+
+        False when it is not in the phase `was` any more.
 
         An abandoned round's sealed bodies are destroyed.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 3  # migrations.py brings older databases here
+SCHEMA = 4  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -53,6 +53,7 @@ round_ = sa.Table(
     sa.Column("seal_id", sa.LargeBinary(8)),  # names the sealing key; the key is in a file
     sa.Column("assigned", sa.Integer, nullable=False, server_default="0"),  # places given
     sa.Column("accepted", sa.Integer, nullable=False, server_default="0"),  # updates kept
+    sa.Column("closed_at", sa.Float),  # released or abandoned
 )
 
 assignment = sa.Table(
@@ -76,10 +77,32 @@ release = sa.Table(
     "release",
     metadata,
     sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("step", sa.Integer, nullable=False, unique=True),  # a step is released once
+    sa.Column("step", sa.Integer, nullable=False),
     sa.Column("devices", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("gram", sa.LargeBinary),
+)
+
+release_fact = sa.Table(  # what stays known of a release after its body was dropped
+    "release_fact",
+    metadata,
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("step", sa.Integer, nullable=False),
+    sa.Column("devices", sa.Integer, nullable=False),
+    sa.Column("restores", sa.Integer),  # the version whose C was published again
+    sa.Column("made_at", sa.Float, nullable=False),
+    sa.Column("items", sa.Integer, nullable=False),
+    sa.Column("zeros", sa.Float, nullable=False),
+    sa.Column("whole_bytes", sa.BigInteger, nullable=False),
+    sa.Column("delta_bytes", sa.BigInteger),
+)
+_made = release_fact.c.restores.is_(None)
+sa.Index(  # a step is released once
+    "release_fact_step",
+    release_fact.c.step,
+    unique=True,
+    sqlite_where=_made,
+    postgresql_where=_made,
 )
 
 item = sa.Table(
@@ -88,6 +111,33 @@ item = sa.Table(
     sa.Column("row", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("item_id", sa.String(200), nullable=False, unique=True),
     sa.Column("retired", sa.Boolean, nullable=False, default=False),
+)
+
+item_attribute = sa.Table(
+    "item_attribute",
+    metadata,
+    sa.Column("row", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("name", sa.String(40), primary_key=True),
+    sa.Column("value", sa.String(500), nullable=False),
+    sa.Index("item_attribute_pair", "name", "value"),
+)
+
+refusal = sa.Table(  # how often a problem was the answer while a round was open; no device
+    "refusal",
+    metadata,
+    sa.Column("round_id", sa.LargeBinary(16), primary_key=True),
+    sa.Column("problem", sa.String(40), primary_key=True),
+    sa.Column("count", sa.BigInteger, nullable=False),
+)
+
+quality = sa.Table(  # what somebody measured of a release, elsewhere
+    "quality",
+    metadata,
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("metric", sa.String(40), primary_key=True),
+    sa.Column("value", sa.Float, nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("note", sa.String(100), nullable=False),
 )
 
 issuer = sa.Table(  # an app's backend that signs enrolment tokens

@@ -20,7 +20,7 @@ from fedrap_coordinator.errors import StoreGone, StoreUnavailable
 from fedrap_coordinator.faults import Reached, pass_by
 from fedrap_coordinator.rounds import Phase, Round
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store import sql_devices, sql_items, sql_rounds
+from fedrap_coordinator.store import sql_devices, sql_items, sql_releases, sql_rounds
 from fedrap_coordinator.store.batches import Added, Ask, Place, Rule, Sent, Tally
 from fedrap_coordinator.store.engine import CONNECTIONS, READS, open_engine
 from fedrap_coordinator.store.insert_once import insert_once
@@ -33,7 +33,7 @@ from fedrap_coordinator.store.protocol import (
     RoundRow,
     StoredRelease,
 )
-from fedrap_coordinator.store.sql_identity_store import SqlIdentity
+from fedrap_coordinator.store.sql_operator_store import SqlOperator
 
 CHUNK = 64  # sealed bodies read at once
 MANY = 4096  # rows without a body
@@ -41,7 +41,7 @@ _STEPPING = 0x66656474  # of PostgreSQL: one process at a time ends and opens ro
 T = TypeVar("T")
 
 
-class SqlStore(SqlIdentity):
+class SqlStore(SqlOperator):
     """A store behind a URL such as `sqlite:///fedrap.sqlite` or `postgresql://host/fedrap`."""
 
     def __init__(self, url: str, reached: Reached = pass_by) -> None:
@@ -138,8 +138,10 @@ class SqlStore(SqlIdentity):
     async def current_round(self) -> tuple[Round, bytes] | None:
         return await self._look(sql_rounds.current_round)
 
-    async def set_phase(self, round_id: bytes, phase: Phase, was: Phase | None = None) -> bool:
-        return await self._run(sql_rounds.set_phase, round_id, phase, was)
+    async def set_phase(
+        self, round_id: bytes, phase: Phase, was: Phase | None = None, now: float | None = None
+    ) -> bool:
+        return await self._run(sql_rounds.set_phase, round_id, phase, was, now)
 
     async def round_phase(self, round_id: bytes) -> Phase | None:
         return await self._look(sql_rounds.round_phase, round_id)
@@ -179,10 +181,10 @@ class SqlStore(SqlIdentity):
         await self._run(sql_rounds.add_release, release, round_id)
 
     async def release(self, version: int | None) -> StoredRelease | None:
-        return await self._look(sql_rounds.find_release, version)
+        return await self._look(sql_releases.find_release, version)
 
     async def latest_version(self) -> int | None:
-        return await self._look(sql_rounds.latest_version)
+        return await self._look(sql_releases.latest_version)
 
     async def add_items(self, items: Sequence[str]) -> int:
         return await self._run(sql_items.add, items)
@@ -240,5 +242,5 @@ def _counts(db: sa.Connection) -> Counts:
         devices=of(t.device),
         tokens=of(t.token, t.token.c.used_at.is_(None)),
         items=of(t.item),
-        releases=of(t.release),
+        releases=of(t.release_fact),
     )

@@ -67,7 +67,7 @@ def enrol_signed(
 
 
 def _add(db: sa.Connection, device: bytes, public_key: bytes, now: float, terms: Terms) -> None:
-    released = int(db.scalar(sa.select(sa.func.max(t.release.c.step))) or 0)
+    released = int(db.scalar(sa.select(sa.func.max(t.release_fact.c.step))) or 0)
     db.execute(
         t.device.insert().values(
             id=device,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError
 
 from fedrap_coordinator.rounds import OVER, Phase, Round
 from fedrap_coordinator.store import batches, sql_devices
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.batches import Added, Ask, Place, Rule, Sent, Tally
 from fedrap_coordinator.store.protocol import Charge, RoundRow, StoredRelease
+from fedrap_coordinator.store.sql_releases import insert_release
 
 _OVER = tuple(phase.value for phase in OVER)
 _OPENING = 0x66656473  # of PostgreSQL: two processes that open a round at once open one
@@ -57,7 +57,7 @@ def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
     return [
         RoundRow(
             row.id, row.step, row.release, Phase(row.phase), row.plan, row.opened_at,
-            row.assigned, row.accepted,
+            row.assigned, row.accepted, row.closed_at,
         )
         for row in db.execute(newest)
     ]  # fmt: skip
@@ -77,9 +77,18 @@ def charges_after(db: sa.Connection, round_id: bytes, after: bytes, count: int) 
     return [Charge(bytes(row.device_id), row.digest is not None) for row in db.execute(query)]
 
 
-def set_phase(db: sa.Connection, round_id: bytes, phase: Phase, was: Phase | None) -> bool:
-    """Keep a phase; a round that is over loses its sealed bodies."""
-    change = t.round_.update().where(t.round_.c.id == round_id).values(phase=phase.value)
+def set_phase(
+    db: sa.Connection,
+    round_id: bytes,
+    phase: Phase,
+    was: Phase | None,
+    now: float | None = None,
+) -> bool:
+    """Keep a phase; a round that is over has its end, and loses its sealed bodies."""
+    values: dict[str, object] = {"phase": phase.value}
+    if phase in OVER:
+        values["closed_at"] = now
+    change = t.round_.update().where(t.round_.c.id == round_id).values(values)
     if was is not None:
         change = change.where(t.round_.c.phase == was.value)
     if db.execute(change).rowcount != 1:
@@ -183,35 +192,7 @@ def sealed_after(
 
 def add_release(db: sa.Connection, release: StoredRelease, round_id: bytes | None) -> None:
     """Keep a version of C; its round is over in the same transaction."""
-    try:
-        db.execute(
-            t.release.insert().values(
-                version=release.version,
-                step=release.step,
-                devices=release.devices,
-                body=release.body,
-                gram=release.gram,
-            )
-        )
-    except IntegrityError as error:
-        raise ValueError(f"step {release.step} or its version was released before") from error
+    insert_release(db, release)
     if round_id is not None:
-        set_phase(db, round_id, Phase.RELEASED, None)
+        set_phase(db, round_id, Phase.RELEASED, None, release.facts.made_at or None)
         sql_devices.settle(db, round_id)
-
-
-def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None:
-    """A version of C, or the latest."""
-    query = t.release.select().order_by(t.release.c.version.desc()).limit(1)
-    if version is not None:
-        query = query.where(t.release.c.version == version)
-    row = db.execute(query).first()
-    if row is None:
-        return None
-    return StoredRelease(row.version, row.step, row.devices, row.body, row.gram)
-
-
-def latest_version(db: sa.Connection) -> int | None:
-    """The number of the latest release."""
-    found = db.scalar(sa.select(sa.func.max(t.release.c.version)))
-    return None if found is None else int(found)

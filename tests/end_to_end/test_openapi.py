@@ -1,0 +1,137 @@
+"""Every route is in the OpenAPI document, and every address keeps it: schemathesis, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import msgspec
+import pytest
+from aiohttp import web
+from hypothesis import HealthCheck, Phase, given, settings
+
+from fedrap_coordinator.admin import Admin, Role
+from fedrap_coordinator.admin_api import create_admin_app
+from fedrap_coordinator.app import ADMIN_RUNNER, create_app
+from fedrap_coordinator.identity_settings import AdminFace
+from fedrap_coordinator.keyring import fresh_keyring
+from fedrap_coordinator.openapi import ADMINS, DEVICES, MSGPACK, Address, document
+from fedrap_coordinator.page import WATCH
+from fedrap_coordinator.store.memory import MemoryStore
+from spec.make_openapi import PATH, text
+from tests.harness import serve, small_settings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import schemathesis
+
+EXAMPLES = 8  # of each operation, good and bad ones
+PAGE_ONLY = {"/", "/session", "/events"}  # and the page's files: no interface for programs
+
+
+def routes(app: web.Application) -> set[tuple[str, str]]:
+    found = set()
+    for route in app.router.routes():
+        assert route.resource is not None
+        if route.method != "HEAD":
+            found.add((route.method.lower(), route.resource.canonical))
+    return found
+
+
+def test_every_route_is_in_the_document_and_nothing_else() -> None:
+    app = create_app(small_settings(), MemoryStore(), fresh_keyring())
+    assert routes(app) == {(one.method, one.path) for one in DEVICES}
+    admin = create_admin_app(
+        small_settings(), MemoryStore(), fresh_keyring(), time.time, app[WATCH]
+    )
+    programs = {
+        one for one in routes(admin) if one[1] not in PAGE_ONLY and not re.search(r"\.\w+$", one[1])
+    }
+    both = {("get", "/healthz"), ("get", "/readyz")}
+    assert programs - both == {(one.method, one.path) for one in ADMINS}
+
+
+def test_what_is_committed_is_what_is_served() -> None:
+    assert PATH.read_text(encoding="utf-8") == text(), "run `make vectors`"
+
+
+@dataclass(frozen=True)
+class Running:
+    devices: str
+    admin: str
+    tokens: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Running]:
+    """A coordinator in a thread; the tests call it as another machine would."""
+    made: list[Running] = []
+    started, over = threading.Event(), threading.Event()
+
+    async def run() -> None:
+        chosen = msgspec.structs.replace(small_settings(), admin=AdminFace(port=0))
+        store = MemoryStore()
+        async with serve(chosen, store) as served:
+            admin = Admin(store, chosen, time.time, "test")
+            tokens = {role.value: await admin.add_admin(role.value, role) for role in Role}
+            port = served.app[ADMIN_RUNNER].addresses[0][1]
+            made.append(Running(served.url, f"http://127.0.0.1:{port}", tokens))
+            started.set()
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    try:
+        assert started.wait(20)
+        yield made[0]
+    finally:
+        over.set()
+        thread.join(20)
+
+
+@schemathesis.serializer(MSGPACK)
+def _as_bytes(context: Any, value: Any) -> bytes:
+    """Bodies of devices are bytes; half of what is sent is msgpack, with anything in it."""
+    raw = value.data if hasattr(value, "data") else value
+    if isinstance(raw, bytes):
+        return raw if len(raw) % 2 else bytes(msgpack.packb({"v": 1, "type": "enrol", "x": raw}))
+    return bytes(msgpack.packb(str(raw)))
+
+
+SCHEMA = schemathesis.openapi.from_dict(document())
+_CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    schemathesis.checks.CHECKS.get_one("status_code_conformance"),
+    schemathesis.checks.CHECKS.get_one("content_type_conformance"),
+    schemathesis.checks.CHECKS.get_one("response_schema_conformance"),
+]
+
+
+@pytest.mark.parametrize("one", [*DEVICES, *ADMINS], ids=lambda one: f"{one.method} {one.path}")
+def test_every_address_keeps_the_document(there: Running, one: Address) -> None:
+    operation = SCHEMA[one.path][one.method.upper()]
+    role = "operator" if one.right in ("devices", "revoke", "tokens") else "privacy"
+    if one.right in ("import-items", "retire-items", "roll-back", "note-quality"):
+        role = "operator"
+    headers = {"Authorization": f"Bearer {there.tokens[role]}"} if one.right else {}
+    url = there.admin if one.right else there.devices
+
+    @settings(
+        max_examples=EXAMPLES, deadline=None, database=None, derandomize=True,
+        phases=[Phase.generate], suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(case=operation.as_strategy())
+    def call(case: Any) -> None:
+        answer = case.call(base_url=url, headers=headers)
+        if one.path != "/readyz" or answer.status_code != 503:
+            assert answer.status_code < 500, answer.text
+        case.validate_response(answer, checks=_CHECKS)
+
+    call()

@@ -1,0 +1,66 @@
+"""Every decoder of bytes that strangers send, as a function of bytes: a result or a FedRapError.
+
+hypothesis (`test_decoders.py`) and atheris (`run_atheris.py`) drive the same list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from fedrap_coordinator.admission import open_share, read_update
+from fedrap_coordinator.catalogue import read_items
+from fedrap_coordinator.sessions import read_session
+from fedrap_core.errors import FedRapError
+from fedrap_core.items import ItemIds
+from fedrap_core.model import CommonItems
+from fedrap_core.plan import Plan
+from fedrap_core.quantize import QuantizedRows
+from fedrap_core.wire.certificates import read_certificate
+from fedrap_core.wire.codec import decode, decode_value
+from fedrap_core.wire.keys import private_from_bytes, public_from_point
+from fedrap_core.wire.messages import Delta, Release
+from fedrap_core.wire.releases import apply_delta, unpack_release
+from fedrap_core.wire.seal import open_update
+from fedrap_core.wire.share import decode_share
+from fedrap_core.wire.signing import verify
+from fedrap_core.wire.tokens import read_token
+from tests.core.messages_made import ALL_MESSAGES
+
+_KEY = private_from_bytes(bytes(31) + b"\x07")
+_PUBLIC = _KEY.public_key()
+_ROWS = QuantizedRows(np.ones((3, 4), dtype=np.int8), np.ones(3, dtype=np.float32))
+_COMMON = CommonItems(1, _ROWS)
+_LARGEST = 1 << 20
+
+TARGETS: dict[str, Callable[[bytes], object]] = {
+    **{f"message {kind.__name__}": partial(decode, kind) for kind in ALL_MESSAGES},
+    "plan": lambda raw: decode_value(Plan, raw),
+    "share": lambda raw: decode_share(raw, 4),
+    "release": lambda raw: unpack_release(decode(Release, raw, _LARGEST)),
+    "delta": lambda raw: apply_delta(_COMMON, decode(Delta, raw, _LARGEST)),
+    "update": lambda raw: read_update(raw, _LARGEST),
+    "sealed update": lambda raw: open_update(read_update(raw, _LARGEST), _KEY),
+    "share in an update": lambda raw: open_share(read_update(raw, _LARGEST), _KEY, 3, 4),
+    "point": public_from_point,
+    "certificate": lambda raw: read_certificate(_PUBLIC, raw),
+    "signature": lambda raw: verify(_PUBLIC, b"said", raw),
+    "token": lambda raw: read_token(raw.decode("latin-1"), {"shop": _PUBLIC}, "fedrap", 1.0),
+    "item ids": ItemIds,
+    "catalogue csv": lambda raw: read_items("a.csv", raw.decode("utf-8", "replace")),
+    "catalogue json": lambda raw: read_items("a.json", raw.decode("utf-8", "replace")),
+    "catalogue lines": lambda raw: read_items("a.jsonl", raw.decode("utf-8", "replace")),
+    "session": lambda raw: read_session(b"key", raw.decode("latin-1"), 1.0),
+}  # fmt: skip
+
+
+def feed(name: str, raw: bytes) -> None:
+    """Whatever `raw` is, the target answers, or says why not in our own words."""
+    said = "a result"
+    try:
+        TARGETS[name](raw)
+    except FedRapError as error:
+        said = str(error)
+    assert said
