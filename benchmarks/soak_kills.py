@@ -28,6 +28,7 @@ from fedrap_simulation.fault_walk import Walk, check_books, prepare, settings_fo
 from fedrap_simulation.mortal import Fault, Running, Site, start
 
 DEVICES = 3
+LAST = 4  # points that may be reached after the last release, when nobody watches any more
 LONGEST = 200  # fault points that a process may live for
 
 
@@ -79,7 +80,8 @@ def walk_all(fresh: Callable[[], str], folder: Path) -> int:
         own = folder / str(nth)
         own.mkdir()
         faults = iter([Fault(None, nth)])
-        if soak(fresh(), own, 2, lambda faults=faults: next(faults, None)) != 1:  # type: ignore[misc]
+        deaths = soak(fresh(), own, 2, lambda faults=faults: next(faults, None))  # type: ignore[misc]
+        if deaths != 1 and nth <= points - LAST:
             raise AssertionError(f"the coordinator did not die at point {nth}")
     return points
 

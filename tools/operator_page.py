@@ -59,7 +59,7 @@ def shelf_of(row: int, population: Population) -> str:
 @asynccontextmanager
 async def past(folder: Path, users: int, rounds: int, seed: int) -> AsyncIterator[Site]:
     """`rounds` rounds of real devices, one release taken back, and a round half full."""
-    plan = DemoPlan(shape=Shape(users=users), rounds=rounds + 8, noise=2.0, seed=seed)
+    plan = DemoPlan(shape=Shape(users=users), rounds=rounds + 8, noise=1.0, seed=seed)
     population = make_population(plan.shape, plan.seed)
     base = settings_for(plan, folder, population)
     settings: Settings = msgspec.structs.replace(base, admin=AdminFace(port=0))
@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="write a PNG of the page")
     parser.add_argument("--every", action="store_true", help="light, dark and phone as well")
     parser.add_argument("--stay", action="store_true", help="serve until Ctrl-C")
-    parser.add_argument("--users", type=int, default=200)
+    parser.add_argument("--users", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=18)
     parser.add_argument("--seed", type=int, default=7)
     asyncio.run(run(parser.parse_args()))

@@ -115,7 +115,7 @@ class Offers:
     def _rule(self) -> Rule:
         """Of the open round."""
         round_, privacy = self._stepper.round, self._stepper.plan.privacy
-        return Rule(0 if round_ is None else round_.step, self._settings.round.places, privacy)
+        return Rule(0 if round_ is None else round_.step, self._stepper.limits.places, privacy)
 
     async def _place(self, ask: Ask, release: int) -> Offer:
         if self._stepper.is_due():  # no places in a round whose time is over
@@ -155,7 +155,7 @@ class Offers:
 
     def _later(self, place: Place) -> Refusal:
         """Why not now, and when it could help to ask again."""
-        stepper, limits, now = self._stepper, self._settings.round, self._clock()
+        stepper, limits, now = self._stepper, self._stepper.limits, self._clock()
         expected, step = stepper.expected, 0 if stepper.round is None else stepper.round.step
         seconds = pacing.until_next_round(stepper.round, expected, limits, now)
         problem, known = problems.NO_ROUND, place.device

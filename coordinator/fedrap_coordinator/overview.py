@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedrap_coordinator.rounds import Round
-from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.rounds import Round, RoundLimits
 from fedrap_coordinator.store.operator_protocol import DeviceStates, Quality, ReleaseRow
 from fedrap_coordinator.store.protocol import RoundRow, Store
 from fedrap_core.accounting import charged_epsilon
@@ -28,10 +27,8 @@ def program_version() -> str:
         return "unknown"
 
 
-def open_round_line(round_: Round, settings: Settings) -> Document:
+def open_round_line(round_: Round, limits: RoundLimits) -> Document:
     """The open round with its limits."""
-    limits = settings.round
-    places = max(limits.max_updates, round(limits.max_updates * limits.over_selection))
     return {
         "step": round_.step,
         "phase": round_.phase.value,
@@ -39,7 +36,7 @@ def open_round_line(round_: Round, settings: Settings) -> Document:
         "opened_at": round_.opened_at,
         "assigned": round_.assigned,
         "accepted": round_.accepted,
-        "places": places,
+        "places": limits.places,
         "min_updates": limits.min_updates,
         "max_updates": limits.max_updates,
         "min_seconds": limits.min_seconds,

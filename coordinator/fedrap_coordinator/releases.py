@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_coordinator.catalogue import start_rows
+from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.operator_protocol import Attribute, Facts
 from fedrap_coordinator.store.protocol import Extent, StoredRelease
@@ -128,6 +129,20 @@ def _described(made: Model, before: Model | None, now: float) -> Model:
         delta_bytes=delta,
     )
     return replace(made, stored=replace(made.stored, facts=facts))
+
+
+def check_settings(settings: Settings, model: Model) -> None:
+    """A task keeps its method and its k; everything else an operator may change.
+
+    Raises:
+        ConfigError: the settings are those of another task.
+    """
+    known, same = model.common.dim, type(model.message.scoring) is type(settings.released_scoring())
+    if settings.method.dim != known or not same:
+        raise ConfigError(
+            f"this database holds a task of another method or another dim ({known}); "
+            "set them back, or start a new task with a new database"
+        )
 
 
 def plan_after(model: Model, settings: Settings) -> Plan:

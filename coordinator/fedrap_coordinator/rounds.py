@@ -57,6 +57,12 @@ class RoundLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """How many devices are asked for an update."""
         return max(self.max_updates, round(self.max_updates * self.over_selection))
 
+    def with_at_least(self, updates: int) -> RoundLimits:
+        """The same, but for a minimum that is not below `updates`."""
+        least = max(self.min_updates, updates)
+        most = max(self.max_updates, least)
+        return msgspec.structs.replace(self, min_updates=least, max_updates=most)
+
     def __post_init__(self) -> None:
         if self.max_updates < self.min_updates:
             raise ValueError("max_updates must be at least min_updates")

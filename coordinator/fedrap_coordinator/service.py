@@ -17,7 +17,7 @@ from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.offers import Offers
 from fedrap_coordinator.rate_limits import Buckets
 from fedrap_coordinator.releases import Model, Served
-from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.rounds import Phase, Round, RoundLimits
 from fedrap_coordinator.serving import Serving
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.statement import privacy_document
@@ -89,6 +89,11 @@ class Coordinator:
         return self._stepper.plan
 
     @property
+    def limits(self) -> RoundLimits:
+        """Of the open round."""
+        return self._stepper.limits
+
+    @property
     def is_over(self) -> bool:
         """All rounds of the task were made."""
         return self._stepper.is_over
@@ -153,7 +158,8 @@ class Coordinator:
     async def accept(self, signed: Signed, round_id: bytes) -> Accepted:
         """Verify, unseal, decode, admit, store: what is answered with Accepted is never lost."""
         opening = self._offers.opening(round_id)
-        if opening is None:  # another process may have opened it
+        if opening is None:  # another process may have opened it; only devices make us look
+            await self._ingest.prove(signed)
             await self._stepper.catch_up()
             opening = self._offers.opening(round_id)
         checked = await self._ingest.check(signed, opening)
@@ -204,7 +210,7 @@ class Coordinator:
 
     async def _keep(self, round_id: bytes, sent: Sent) -> tuple[Added, Tally]:
         """Store an update; a round that another process put to sleep is woken up first."""
-        most = self._settings.round.max_updates
+        most = self._stepper.limits.max_updates
         added, tally = await self._ingest.update(round_id, sent, most)
         if added is Added.CLOSED and tally.phase is Phase.SHUTDOWN:
             await self._stepper.catch_up()

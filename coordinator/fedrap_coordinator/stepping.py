@@ -10,23 +10,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 from fedrap_coordinator.aggregator import Aggregator
-from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.faults import Reached, pass_by
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.pacing import REMEMBERED, expected_seconds
-from fedrap_coordinator.releases import Model, first_model, load_model, next_model, plan_after
+from fedrap_coordinator.pacing import REMEMBERED
+from fedrap_coordinator.releases import (
+    Model,
+    check_settings,
+    first_model,
+    load_model,
+    next_model,
+    plan_after,
+)
 from fedrap_coordinator.round_keys import RoundKeys
-from fedrap_coordinator.rounds import OVER, Phase, Round
+from fedrap_coordinator.rounds import Phase, Round, RoundLimits
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.batches import Tally
 from fedrap_coordinator.store.protocol import Store
+from fedrap_coordinator.tempo import Tempo
 from fedrap_core.errors import BrokenModel
 from fedrap_core.plan import Plan
 from fedrap_core.wire.codec import decode_value, encode_value
@@ -60,8 +64,7 @@ class Stepper:
         self._task = b""
         self._model: Model | None = None
         self._round: Round | None = None
-        self._seen = (0.0, 0.0)  # by a clock that never jumps, and how old the round was then
-        self._durations: deque[float] = deque(maxlen=REMEMBERED)
+        self._tempo = Tempo(settings.round, clock)
 
     @property
     def task(self) -> bytes:
@@ -86,7 +89,12 @@ class Stepper:
     @property
     def expected(self) -> float:
         """How long a round takes, in seconds."""
-        return expected_seconds(self._durations, self._settings.round)
+        return self._tempo.expected
+
+    @property
+    def limits(self) -> RoundLimits:
+        """Of the open round: the minimum that its devices were promised holds."""
+        return self._settings.round.with_at_least(self._plan.min_updates)
 
     @property
     def is_over(self) -> bool:
@@ -113,24 +121,12 @@ class Stepper:
             ConfigError: nothing was changed.
         """
         self._task = await self._store.task_id(os.urandom(16))
-        rows = [row for row in await self._store.rounds(REMEMBERED + 1) if row.phase in OVER]
-        opened = [row.opened_at for row in reversed(rows)]
-        self._durations.extend(b - a for a, b in pairwise(opened) if b > a)
+        self._tempo.remember(await self._store.rounds(REMEMBERED + 1))
         async with self._turn:
             await self._refresh()
             if self._model is not None:
-                self._check_settings(self._model)
+                check_settings(self._settings, self._model)
             await self._step()
-
-    def _check_settings(self, model: Model) -> None:
-        """A task keeps its method and its k; everything else an operator may change."""
-        method, known = self._settings.method, model.common.dim
-        same = type(model.message.scoring) is type(self._settings.released_scoring())
-        if method.dim != known or not same:
-            raise ConfigError(
-                f"this database holds a task of another method or another dim ({known}); "
-                "set them back, or start a new task with a new database"
-            )
 
     async def sleep(self) -> None:
         """Put the open round to sleep; another process that still serves wakes it up again."""
@@ -160,21 +156,11 @@ class Stepper:
         finally:
             self._turn.release()
 
-    def _now(self) -> float:
-        """Wall time, but for the open round never less than has passed since it was first seen.
-
-        A clock that is set back would otherwise keep a round open for as long.
-        """
-        if self._round is None:
-            return self._clock()
-        since, age = self._seen
-        return max(self._clock(), self._round.opened_at + age + time.monotonic() - since)
-
     def is_due(self) -> bool:
         """Would `_step` change anything?"""
         if self._model is None or self._round is None:
             return True
-        moved = self._round.tick(self._settings.round, self._now())
+        moved = self._round.tick(self.limits, self._tempo.now(self._round))
         return self._round.phase is not Phase.COLLECTING or moved.phase is not self._round.phase
 
     async def _refresh(self) -> None:
@@ -205,9 +191,7 @@ class Stepper:
                 self._announce()
             return
         if round_ is not None:
-            if before is not None and round_.step == before.step + 1:
-                self._durations.append(max(0.0, round_.opened_at - before.opened_at))
-            self._seen = (time.monotonic(), max(0.0, self._clock() - round_.opened_at))
+            self._tempo.begin(before, round_)
         self._announce()
 
     def _announce(self) -> None:
@@ -239,7 +223,7 @@ class Stepper:
             return
         # A kill -9 may have come before the last keys were destroyed.
         await self._keys.tidy({self._round.seal_id})
-        due = self._round.tick(self._settings.round, self._now())
+        due = self._round.tick(self.limits, self._tempo.now(self._round))
         if due.phase is not self._round.phase and not await self._move(due.phase):
             return
         if due.phase is Phase.SUMMING:
@@ -276,7 +260,7 @@ class Stepper:
         assert self._round is not None
         round_ = self._round
         moved = round_.to(phase)
-        now = self._now()
+        now = self._tempo.now(round_)
         if not await self._store.set_phase(moved.id, phase, was=round_.phase, now=now):
             await self._refresh()
             return False
@@ -306,7 +290,7 @@ class Stepper:
             alike = await self._store.alike(model.common.size)  # of items that are new
             made = await asyncio.to_thread(
                 next_model, self._task, model, total, view, self._settings, summed.clip,
-                alike, self._now(),
+                alike, self._tempo.now(round_),
             )  # fmt: skip
             self._reached("learnt")
         except BrokenModel:
@@ -321,6 +305,6 @@ class Stepper:
             return
         self._model = made
         log.info("released", extra={"version": made.stored.version, "updates": total.devices})
-        self._durations.append(max(0.0, self._now() - round_.opened_at))
+        self._tempo.end(round_)
         self._adopt(None)
         await self._store.prune_releases(self._settings.releases.keep)

@@ -166,7 +166,7 @@ class Watch:
             "method": privacy["method"],
             "dim": self._settings.method.dim,
             "over": coordinator.is_over,
-            "round": None if round_ is None else overview.open_round_line(round_, self._settings),
+            "round": round_ and overview.open_round_line(round_, coordinator.limits),
             "rounds": overview.round_lines(rows, await store.refusals(overview.ROUNDS)),
             "releases": overview.release_lines(await store.release_history(overview.RELEASES)),
             "quality": overview.quality_lines(await store.quality(200)),

@@ -104,7 +104,7 @@ class RoundRunner:
     async def _ask(self, signer: Signer) -> Offer:
         """A place, waited for; when a release came out in between, fetch it and ask again."""
         until = time.monotonic() + self._wait
-        for last in (False, False, True):
+        for last in (False, False, True) if self._wait else (False, True):
             left = max(0.0, until - time.monotonic())
             try:
                 return await self._transport.offer(signer, self._held(), left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,8 +13,6 @@ import pytest
 from fedrap_coordinator import stepping
 from fedrap_coordinator.handlers import COORDINATOR
 from fedrap_coordinator.releases import Model, next_model
-from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.protocol import Extent
 from fedrap_core.learn import RoundSum
 from fedrap_core.plan import PaperMethod
 from fedrap_core.privacy import release_noise, task_noise_key
@@ -30,11 +29,9 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
     """Every sum that the coordinator learns from, as it goes into the learning step."""
     seen: list[RoundSum] = []
 
-    def spy(
-        task: bytes, model: Model, total: RoundSum, view: Extent, settings: Settings, clip: float
-    ) -> Model:
+    def spy(task: bytes, model: Model, total: RoundSum, *rest: Any) -> Model:
         seen.append(total)
-        return next_model(task, model, total, view, settings, clip)
+        return next_model(task, model, total, *rest)
 
     monkeypatch.setattr(stepping, "next_model", spy)
     return seen

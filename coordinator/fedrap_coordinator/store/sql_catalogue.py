@@ -48,12 +48,13 @@ def import_items(db: sa.Connection, items: Sequence[NewItem]) -> Imported:
 
 def alike(db: sa.Connection, start: int) -> Sequence[Attribute]:
     """Attributes of rows from `start` on, and of all rows that share one with them."""
-    one, other = t.item_attribute.alias(), t.item_attribute.alias()
-    new = sa.exists().where(
-        other.c.row >= start, other.c.name == one.c.name, other.c.value == one.c.value
-    )
-    query = sa.select(one.c.row, one.c.name, one.c.value).where(new)
-    return [(row.row, row.name, row.value) for row in db.execute(query.order_by(one.c.row))]
+    a = t.item_attribute.c
+    # The pairs of the new items first, then who has them, by the index: the other way round a
+    # hundred new items among 100,000 took eight minutes.
+    pairs = sa.select(a.name, a.value).where(a.row >= start).distinct().subquery()
+    same = sa.and_(pairs.c.name == a.name, pairs.c.value == a.value)
+    query = sa.select(a.row, a.name, a.value).join_from(pairs, t.item_attribute, same)
+    return sorted((row.row, row.name, row.value) for row in db.execute(query))
 
 
 def find(db: sa.Connection, start: int, count: int, search: str) -> Sequence[ItemRow]:
