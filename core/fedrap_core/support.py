@@ -36,7 +36,9 @@ def count_devices(values: Floats, devices: int, bound: float, spread: float) -> 
         bound: the longest row of one device; inf counts nothing.
         spread: standard deviation of the noise in each number.
     """
-    norms = np.sqrt(np.sum(values**2, axis=1))  # (t,)
+    if math.isinf(bound):
+        return np.zeros(len(values))
+    norms = _lengths(values)
     known = np.maximum(0.0, norms - noise_length(spread, values.shape[1]))
     return np.minimum(known / bound, float(devices))
 
@@ -63,8 +65,7 @@ def withheld_rows(support: Floats | None, least: float, size: int) -> npt.NDArra
 def cap_moves(here: Floats, moved: Floats, reach: npt.ArrayLike) -> Floats:
     """`moved`, with no row further from `here` than its reach: (t, k)."""
     away = moved - here
-    norms = np.sqrt(np.sum(away**2, axis=1))  # (t,)
-    share = np.minimum(1.0, reach / np.maximum(norms, 1e-300))  # (t,)
+    share = np.minimum(1.0, reach / np.maximum(_lengths(away), 1e-300))  # (t,)
     return np.where((share < 1.0)[:, None], here + share[:, None] * away, moved)
 
 
@@ -76,3 +77,9 @@ def reach_of_rows(common: Floats, support: Floats, row_step: float, least: float
     usual = math.sqrt(float(np.mean(np.sum(common**2, axis=1)))) if len(common) else 0.0
     warm = np.minimum(1.0, support / least) if least > 0 else np.ones(len(support))
     return row_step * usual * warm
+
+
+def _lengths(rows: Floats) -> Floats:
+    """Norm of each row: (t,); inf where its square is too large for a number."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.linalg.norm(rows, axis=1))

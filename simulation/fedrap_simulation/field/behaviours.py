@@ -17,7 +17,7 @@ from fedrap.round_state import RoundModel
 from fedrap.rounds import RoundRunner
 from fedrap_core.plan import Plan, SolveMethod
 from fedrap_core.privacy import clip_share
-from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.sparse import RowUpdate, pack_triangle, triangle_size
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.seal import seal_update
@@ -85,6 +85,7 @@ class Temper:
     engine: Engine
     seed: tuple[int, ...]  # of this device
     told: Told
+    shrinks: bool = False  # attackers: a negative triangle beside the push
 
     def leaves(self, step: str) -> bool:
         """Does it go away at this step?"""
@@ -153,7 +154,13 @@ class FieldRunner(RoundRunner):
         # Coordinator: C_j <- C_j - eta·g_j·H^-1, so the gradient points the other way.
         push = -plan.privacy.clip * towards[None, :]  # (1, k)
         dim = plan.method.dim
-        update = RowUpdate(np.array([row]), push, np.zeros(triangle_size(dim)))
+        triangle = np.zeros(triangle_size(dim))
+        if self._temper.shrinks:  # S, and with it H: the push counts for more
+            bound = min(plan.privacy.clip, plan.privacy.row_clip or 0.7 * plan.privacy.clip)
+            push *= bound / plan.privacy.clip
+            left = np.sqrt(plan.privacy.clip**2 - bound**2)
+            triangle = -pack_triangle(np.eye(dim)) * left / np.sqrt(dim)
+        update = RowUpdate(np.array([row]), push, triangle)
         clipped = clip_share(update, plan.privacy)
         rows, dim = uniform_shape(clipped)
         plain = encode_share(clipped, np.full((rows, dim), 0.5))

@@ -186,7 +186,7 @@ class Conductor:
         seconds = compute_seconds(scenario.phones, seed, person)
         temper = Temper(
             kind, seconds, scenario.drop, rng, self.promoted, self._engine, (seed, person),
-            self._watch,
+            self._watch, scenario.behaviours.attack == "shrink",
         )  # fmt: skip
         pace = Pace(period=scenario.phones.period)
         return FieldDevice(person, state, transport, temper, token, pace)

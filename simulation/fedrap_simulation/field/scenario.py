@@ -85,6 +85,7 @@ class Behaviours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     poisoning: Share = 0.0  # pushes one item
     replaying: Share = 0.0  # sends each of its requests again, byte for byte
     promoted: int = -1  # place of the pushed item in the data; -1: the least liked one
+    attack: Literal["push", "shrink"] = "push"  # shrink: a negative triangle beside the push
 
     def __post_init__(self) -> None:
         if self.slow + self.vanishing + self.lying + self.poisoning + self.replaying > 1:

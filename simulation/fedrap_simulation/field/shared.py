@@ -18,6 +18,7 @@ from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import AnyScoring
 from fedrap_core.wire.messages import Delta, Release
+from fedrap_core.wire.releases import served_rows
 from fedrap_simulation.data.interactions import Rows
 
 KEPT = 64  # releases; a device that holds an older one keeps it alive itself
@@ -66,6 +67,7 @@ class SharedReleases:
             shown[: catalogue.count] = True
             retired = np.frombuffer(catalogue.retired, dtype="<u4")
             shown[retired[retired < common.size]] = False
+            shown &= served_rows(message.withheld, common.size)
             known = FieldModel(
                 common,
                 message.model,
