@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ranks = npt.NDArray[np.int64]
-RESULT_VERSION = 1  # raise it when a method or a measure changes what a row means
+RESULT_VERSION = 2  # raise it when a method or a measure changes what a row means
 
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,6 +40,7 @@ LEARNING = Learning(eta=0.2, decay=0.985, memory=0.9)
 SCHEDULE = Schedule(rounds=100, part=0.1)
 SCORING = Scoring()
 VOTERS = 4000  # devices that help to choose the scalars, at most
+LEAD = 0.3  # over sqrt(voters): by which part a candidate must be better than what is in force
 _SHELF = Shelf()
 # One step at a time from the best so far: (name of the scalar, its candidates).
 LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
@@ -233,12 +234,15 @@ class Solve:
 def pick_by_votes(
     votes: npt.NDArray[np.float64], noise: float = 0.0, rng: np.random.Generator | None = None
 ) -> int:
-    """The candidate with the largest sum of gains; of equals the first.
+    """The candidate with the largest sum of gains, if it clearly beats the first one; else that.
 
-    `votes` (G, U): each user's gain in [0, 1] under each candidate. With `noise` z the sum gets
+    `votes` (G, U): each user's gain in [0, 1] under each candidate; the first is in force. Clearly
+    means by more than LEAD/sqrt(U) of its sum, about two standard errors of such a difference: the
+    best of several close candidates is mostly the luckiest one. With `noise` z the sum gets
     N(0, z^2·G) per candidate: a vector of G gains has norm sqrt(G) at most.
     """
     total = votes.sum(axis=1)  # (G,)
     if noise and rng is not None:
         total = total + rng.normal(0.0, noise * np.sqrt(len(votes)), len(total))
-    return int(np.argmax(total))
+    best = int(np.argmax(total))
+    return best if total[best] > total[0] * (1.0 + LEAD / np.sqrt(votes.shape[1])) else 0
