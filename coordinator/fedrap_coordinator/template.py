@@ -38,7 +38,7 @@ total = 100              # rounds of the whole task
 
 [privacy]                # `fedrap-coordinator privacy plan` gives noise, separation and cap
 clip = 30.0              # S: the largest norm of one device's update
-# row_clip = 5.0         # the largest norm of one row of it: no item gets more of one device
+row_clip = 5.0           # the largest norm of one row of it: no item gets more of one device
 noise = 0.0              # z: noise of a release in units of S; 0 promises nothing
 # coefficients = [1.0, 0.76]   # banded noise; no more of them than separation
 separation = 2           # b: 2 means never in two consecutive rounds
