@@ -140,6 +140,7 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     model: Digest
     scales: bytes  # f32 little-endian, m
     values: bytes  # i8, m·k
+    withheld: bytes = b""  # a bit per row, lowest first: not to be recommended; empty: none
 
 
 class Delta(Message, frozen=True, kw_only=True, tag="delta"):
@@ -160,6 +161,7 @@ class Delta(Message, frozen=True, kw_only=True, tag="delta"):
     rows: bytes  # u32 little-endian, ascending
     scales: bytes  # f32 little-endian, one per row
     values: bytes  # i8, k per row
+    withheld: bytes = b""  # of the result, as in a release
 
 
 class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):

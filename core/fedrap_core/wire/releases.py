@@ -6,6 +6,7 @@ import hashlib
 import struct
 
 import numpy as np
+import numpy.typing as npt
 
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems
@@ -33,8 +34,9 @@ def pack_release(
     catalogue: int,
     scoring: AnyScoring,
     clip: float = 0.0,
+    withheld: npt.NDArray[np.bool_] | None = None,
 ) -> Release:
-    """The message that carries this version of C."""
+    """The message that carries this version of C; `withheld` (m,) are rows not to recommend."""
     return Release(
         task=task,
         version=common.version,
@@ -47,7 +49,27 @@ def pack_release(
         model=model_hash(common.items),
         scales=common.items.scales.astype("<f4").tobytes(),
         values=np.ascontiguousarray(common.items.values).tobytes(),
+        withheld=b"" if withheld is None else pack_rows(withheld),
     )
+
+
+def pack_rows(rows: npt.NDArray[np.bool_]) -> bytes:
+    """A bit per row, the first row lowest; nothing where no row is meant."""
+    return np.packbits(rows, bitorder="little").tobytes() if np.any(rows) else b""
+
+
+def served_rows(withheld: bytes, size: int) -> npt.NDArray[np.bool_]:
+    """Rows of C that may be recommended: (m,).
+
+    Raises:
+        BrokenModel: there are not as many bits as rows.
+    """
+    if not withheld:
+        return np.ones(size, dtype=np.bool_)
+    if len(withheld) != -(-size // 8):
+        raise BrokenModel("a release that withholds another number of rows than it has")
+    bits = np.unpackbits(np.frombuffer(withheld, dtype=np.uint8), count=size, bitorder="little")
+    return np.asarray(bits == 0)
 
 
 def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | None:
@@ -72,6 +94,7 @@ def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | 
         rows=rows.astype("<u4").tobytes(),
         scales=new.items.scales[rows].astype("<f4").tobytes(),
         values=new.items.values[rows].tobytes(),
+        withheld=release.withheld,
     )
 
 
@@ -97,6 +120,7 @@ def apply_delta(old: CommonItems, delta: Delta) -> CommonItems:
     values[rows] = np.frombuffer(delta.values, dtype=np.int8).reshape(count, delta.dim)
     scales[rows] = np.frombuffer(delta.scales, dtype="<f4")
     items = QuantizedRows(values, scales)
+    served_rows(delta.withheld, delta.size)
     if model_hash(items) != delta.model:
         raise BrokenModel("a delta whose result does not have the hash that it states")
     return CommonItems(delta.version, items)
@@ -110,6 +134,7 @@ def unpack_release(release: Release) -> CommonItems:
     """
     if len(release.scales) != 4 * release.size or len(release.values) != release.size * release.dim:
         raise BrokenModel("a release whose arrays do not have the size that it states")
+    served_rows(release.withheld, release.size)
     items = QuantizedRows(
         np.frombuffer(release.values, dtype=np.int8).reshape(release.size, release.dim),
         np.frombuffer(release.scales, dtype="<f4").astype(np.float32),
