@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 4  # migrations.py brings older databases here
+SCHEMA = 5  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
