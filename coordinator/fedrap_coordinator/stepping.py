@@ -106,6 +106,8 @@ class Stepper:
         round_ = self._round
         if round_ is None or round_.id != round_id or tally.phase is None:
             return
+        if tally.assigned <= round_.assigned and tally.accepted <= round_.accepted:
+            return  # a batch says the same to all that are in it
         self._round = replace(
             round_,
             assigned=max(round_.assigned, tally.assigned),
