@@ -1,6 +1,6 @@
 """What a release and a catalogue cost: bytes a device fetches, and time on the coordinator.
 
-`whole`, `delta`: compressed bytes as served, with a bitmap of the non-zero entries and those entries
+`whole`, `delta`: compressed bytes as served, with a bitmap of the non-zero entries and those
 alone. `plain`: what the whole would take with all int8 values instead, compressed the same way.
 
     python benchmarks/bench_release.py [--json PATH]

@@ -91,7 +91,6 @@ class Telemetry:
             self._accepted.inc()
         return answer
 
-
     def _counters_of(self, route: str, status: int) -> tuple[Histogram, Counter, Counter]:
         """Kept: to find them by their labels costs more than to count."""
         known = self._found.get((route, status))

@@ -174,9 +174,7 @@ def replay_delta(case: Case) -> None:
     assert np.array_equal(common.items.scales, new.items.scales)
     assert releases.model_hash(new.items).hex() == case["hash"]
     again = CommonItems(delta.version, new.items)
-    release = releases.pack_release(
-        delta.task, delta.step, again, delta.catalogue, delta.scoring
-    )
+    release = releases.pack_release(delta.task, delta.step, again, delta.catalogue, delta.scoring)
     made = releases.pack_delta(old, again, release)
     assert made is not None
     assert codec.encode(made) == raw

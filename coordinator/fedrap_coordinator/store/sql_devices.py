@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
@@ -96,18 +97,18 @@ def after(db: sa.Connection, device: bytes, count: int) -> Sequence[DeviceRecord
     return [_record(row) for row in db.execute(query)]
 
 
-def _record(row: sa.Row[Any]) -> DeviceRecord:
+def _record(row: Sequence[Any]) -> DeviceRecord:
     """A row of `_RECORDS`."""
-    free_at, valid_until = row[7], row[8]
-    return DeviceRecord(
-        *row[:7],
-        float("inf") if free_at >= _FOREVER else free_at,
-        float("inf") if valid_until >= _FOREVER else valid_until,
-        *row[9:],
-    )
+    values = list(row)
+    for place in _TIMES:
+        if values[place] >= _FOREVER:
+            values[place] = math.inf
+    return DeviceRecord(*values)
 
 
-_RECORDS = sa.select(*(t.device.c[one.name] for one in fields(DeviceRecord)))  # in their order
+_NAMES = [one.name for one in fields(DeviceRecord)]
+_TIMES = [_NAMES.index(name) for name in ("free_at", "valid_until")]
+_RECORDS = sa.select(*(t.device.c[name] for name in _NAMES))
 _LOCKED = (
     _RECORDS.where(t.device.c.id.in_(sa.bindparam("devices", expanding=True)))
     .order_by(t.device.c.id)

@@ -30,7 +30,7 @@ def unpack_rows(bitmap: bytes, values: bytes, rows: int, dim: int) -> Values:
     """The (rows, dim) entries that `pack_rows` was given; sizes are checked before memory is taken.
 
     Raises:
-        BrokenModel: the bitmap is of another size, counts another number of values, or a value is 0.
+        BrokenModel: a bitmap of another size or of another number of values, or a value of 0.
     """
     entries = rows * dim
     if entries > MAX_ENTRIES or len(bitmap) != -(-entries // 8):
