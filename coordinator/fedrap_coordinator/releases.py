@@ -21,9 +21,16 @@ from fedrap_core.model import CommonItems
 from fedrap_core.paper.averaging import average_step
 from fedrap_core.plan import PaperMethod, Plan
 from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.support import withheld_rows
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
-from fedrap_core.wire.releases import MAX_RELEASE_BYTES, pack_delta, pack_release, unpack_release
+from fedrap_core.wire.releases import (
+    MAX_RELEASE_BYTES,
+    pack_delta,
+    pack_release,
+    served_rows,
+    unpack_release,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +92,11 @@ def recovered_model(model: Model, version: int, step: int, now: float) -> Model:
     world has seen would let it subtract one release from the other, noise and all.
     """
     common, m = CommonItems(version, model.common.items), model.message
-    message = pack_release(m.task, step, common, m.catalogue, m.scoring, m.clip)
+    message = pack_release(
+        m.task, step, common, m.catalogue, m.scoring, m.clip, ~served_rows(m.withheld, m.size)
+    )
     old = model.stored
-    stored = StoredRelease(version, step, old.devices, encode(message), old.gram, old.version)
+    stored = replace(old, version=version, step=step, body=encode(message), restores=old.version)
     return _described(Model(stored, common, message, serve_release(stored)), model, now)
 
 
@@ -109,10 +118,17 @@ def restored_model(
     if fresh > 0:
         rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, alike))
     common, now_served = CommonItems(version, rows), model.message
+    served = served_rows(past.message.withheld, past.common.size)
+    withheld = np.zeros(common.size, dtype=np.bool_)
+    withheld[: past.common.size] = ~served
+    withheld[past.common.size :] = not np.all(served)  # new ones wait where others had to
     message = pack_release(
-        now_served.task, step, common, now_served.catalogue, now_served.scoring, past.message.clip
+        now_served.task, step, common, now_served.catalogue, now_served.scoring, past.message.clip,
+        withheld,
+    )  # fmt: skip
+    stored = StoredRelease(
+        version, step, old.devices, encode(message), old.gram, old.version, support=old.support
     )
-    stored = StoredRelease(version, step, old.devices, encode(message), old.gram, old.version)
     return _described(Model(stored, common, message, serve_release(stored)), model, now)
 
 
@@ -176,6 +192,7 @@ def next_model(
     state = Learner(
         model.common.items.to_float().astype(np.float64),
         _gram_from_bytes(model.stored.gram, model.common.dim),
+        _support_from_bytes(model.stored.support),
     )
     learnt = _learnt(state, total, settings, step)
     try:
@@ -186,7 +203,7 @@ def next_model(
     if fresh > 0:
         rows = _grown(rows, start_rows(learnt.common, fresh, alike))
     made = _Next(model.stored.version + 1, step, total.devices, clip)
-    built = _build(task, made, view.catalogue, rows, learnt.gram, settings)
+    built = _build(task, made, view.catalogue, rows, learnt, settings)
     return _described(built, model, now)
 
 
@@ -218,16 +235,31 @@ def _build(
     made: _Next,
     catalogue: int,
     rows: QuantizedRows,
-    gram: npt.NDArray[np.float64] | None,
+    learnt: Learner | None,
     settings: Settings,
 ) -> Model:
+    """`learnt` is None for the first one, which withholds nothing: it has learnt nothing."""
     common = CommonItems(made.version, rows)
+    withheld, gram, support = None, None, None
+    if learnt is not None:
+        gram, support = _to_bytes(learnt.gram), _to_bytes(learnt.support)
+        if not isinstance(settings.method, PaperMethod):
+            withheld = withheld_rows(learnt.support, settings.learning.min_support, common.size)
     message = pack_release(
-        task, made.step, common, catalogue, settings.released_scoring(), made.clip
+        task, made.step, common, catalogue, settings.released_scoring(), made.clip, withheld
     )
-    raw = None if gram is None else gram.astype("<f8").tobytes()
-    stored = StoredRelease(made.version, made.step, made.devices, encode(message), raw)
+    stored = StoredRelease(
+        made.version, made.step, made.devices, encode(message), gram, support=support
+    )
     return Model(stored, common, message, serve_release(stored))
+
+
+def _to_bytes(numbers: npt.NDArray[np.float64] | None) -> bytes | None:
+    return None if numbers is None else numbers.astype("<f8").tobytes()
+
+
+def _support_from_bytes(raw: bytes | None) -> npt.NDArray[np.float64] | None:
+    return None if raw is None else np.frombuffer(raw, dtype="<f8")
 
 
 def _gram_from_bytes(raw: bytes | None, dim: int) -> npt.NDArray[np.float64] | None:

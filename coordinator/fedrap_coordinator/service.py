@@ -112,11 +112,11 @@ class Coordinator:
             await self.store.close()
             raise
 
-    async def run(self) -> None:
+    async def run(self, tick: float = TICK_SECONDS) -> None:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""
         while True:
             try:
-                async with asyncio.timeout(TICK_SECONDS):
+                async with asyncio.timeout(tick):
                     await self._stepper.due.wait()
             except TimeoutError:
                 pass

@@ -29,6 +29,7 @@ from fedrap_core.plan import (
     Scoring,
     SolveMethod,
 )
+from fedrap_core.support import noise_length
 
 PREFIX = "FEDRAP__"
 
@@ -93,6 +94,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sealing: Sealing = Sealing()
     releases: Releases = Releases()
     admin: AdminFace = AdminFace()
+
+    def __post_init__(self) -> None:
+        """Noise that drowns a whole round would leave every row without support for ever."""
+        rule, least = self.privacy, self.learning.min_support
+        bound = min(rule.clip, rule.row_clip or rule.clip)
+        drowned = noise_length(rule.noise * rule.clip, self.method.dim) / bound
+        if least > 0 and drowned >= self.round.max_updates:
+            raise ValueError(
+                f"learning.min_support: under this noise a row shows only what {drowned:.0f} devices"
+                f" of a round do, and a round has {self.round.max_updates}: nothing would ever be"
+                " recommended; set it to 0, raise row_clip or max_updates, or lower the noise"
+            )
 
     def plan(self) -> Plan:
         """The plan that every offer of this task carries."""

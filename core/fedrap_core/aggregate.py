@@ -1,22 +1,23 @@
 """Summing a round: one device after the other, in memory that does not depend on how many.
 
 Every update is clipped again here: a device's own clip is a courtesy, this one is the bound that
-the privacy claim rests on. Noise goes to every row, touched or not, or the rows would tell.
+the privacy claim rests on. A triangle that no x x' could have given is moved to one that could. Noise goes to every row, touched or not, or the rows would tell.
 
 A release's noise is one vector: first the clipping bits' sum, then the triangle, then the rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_core.banded import INDEPENDENT
+from fedrap_core.banded import INDEPENDENT, inverse_series
 from fedrap_core.learn import RoundSum
 from fedrap_core.privacy import clip_rows, clip_to_norm, release_noise
-from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.sparse import RowUpdate, keep_semidefinite, triangle_size
 
 
 class Accumulator:
@@ -25,6 +26,7 @@ class Accumulator:
     def __init__(self, size: int, dim: int, clip: float, row_clip: float | None = None) -> None:
         self._clip = clip
         self._row_clip = row_clip
+        self._bound = clip if row_clip is None else min(clip, row_clip)
         self._fitting = 0.0
         self._values = np.zeros((size, dim))
         self._triangle = np.zeros(triangle_size(dim))
@@ -50,6 +52,7 @@ class Accumulator:
         size, dim = self._values.shape
         update.check(size, dim)
         update = clip_to_norm(clip_rows(update, self._row_clip), self._clip)
+        update = keep_semidefinite(update, dim)  # the nearest one is never longer
         self._values[update.rows] += update.values
         self._triangle += update.triangle
         self._touched[update.rows] = True
@@ -62,14 +65,18 @@ class Accumulator:
         """The sum as it may be released: exact on touched rows, or noised on every row."""
         if noise == 0:
             rows = np.flatnonzero(self._touched)
-            return RoundSum(rows, self._values[rows], self._triangle.copy(), self._devices)
+            return RoundSum(
+                rows, self._values[rows], self._triangle.copy(), self._devices, self._bound
+            )
         size, dim = self._values.shape
         stddev = noise * self._clip
         corner = 1 + len(self._triangle)
         drawn = release_noise(key, step, corner + size * dim, stddev, coefficients)
         values: npt.NDArray[np.float64] = self._values + drawn[corner:].reshape(size, dim)
         triangle = self._triangle + drawn[1:corner]
-        return RoundSum(np.arange(size), values, triangle, self._devices)
+        series = inverse_series(coefficients, max(1, step))  # N_t = sum_s h_s·Z_{t-s}
+        spread = stddev * math.sqrt(sum(weight**2 for weight in series))
+        return RoundSum(np.arange(size), values, triangle, self._devices, self._bound, spread)
 
     def fitting(
         self, noise: float, key: bytes, step: int, coefficients: Sequence[float] = INDEPENDENT

@@ -6,6 +6,7 @@ The coordinator, with n devices in the round and S the running mean of x x':
     grad_j = mean g_j + w0·C_j S + (lambda_C/N)·C_j
     H      = (w0 + alpha·p)·S + (lambda_C/N)·I
     C_j   <- C_j - eta·grad_j·H^-1                     only rows that this round touched
+             and no further than its reach (support.py), where `row_step` is set
     C     <- C with its smallest entries set to zero   a share of them, growing
 All of it is linear in what devices send. N is the population, p the mean share of the catalogue
 in one history: two scalars of the settings, not statistics that would have to leave a device.
@@ -13,6 +14,7 @@ in one history: two scalars of the settings, not statistics that would have to l
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -22,9 +24,10 @@ import numpy.typing as npt
 
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems, Floats, History, Rows
-from fedrap_core.plan import Count, Positive, SolveMethod
+from fedrap_core.plan import Count, NotNegative, Positive, SolveMethod
 from fedrap_core.solve import base_system, solve_user
-from fedrap_core.sparse import RowUpdate, pack_triangle, unpack_triangle
+from fedrap_core.sparse import RowUpdate, nearest_semidefinite, pack_triangle, unpack_triangle
+from fedrap_core.support import add_support, cap_moves, count_devices, reach_of_rows
 
 Matrix = npt.NDArray[np.float64]
 
@@ -41,6 +44,8 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     zeros: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.5  # share of exact zeros in C at the end
     settled: Count = 100  # the step that has them; they grow over the half before it
     spread: Positive = 0.1  # standard deviation that new rows of C start with
+    min_support: NotNegative = 0.0  # rows with less are not recommended; 0: all are
+    row_step: Positive | None = None  # the furthest a row moves, in root mean square norms of C
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +69,11 @@ class LocalShare:
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """What the coordinator remembers between releases: the C it published, and S."""
+    """What the coordinator remembers between releases: the C it published, S, and support."""
 
     common: Matrix  # (m, k) C as devices have it, int8 rows times their scales
     gram: Matrix | None = None  # (k, k) running mean of x x'
+    support: npt.NDArray[np.float64] | None = None  # (m,) of all rounds; None: none was counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +84,8 @@ class RoundSum:
     values: Matrix  # (t, k) sum of g_j
     triangle: npt.NDArray[np.float64]  # (k(k+1)/2,) sum of the triangles of x x'
     devices: int
+    bound: float = math.inf  # the longest row of one device; inf: not known, no support is counted
+    spread: float = 0.0  # standard deviation of the noise in each number
 
 
 def training_weights(history: History, alpha: float) -> tuple[Rows, npt.NDArray[np.float64]]:
@@ -156,7 +164,7 @@ def learn_step(
     if not (np.all(np.isfinite(total.values)) and np.all(np.isfinite(total.triangle))):
         raise BrokenModel("the sum of the round is not finite")
     seen = unpack_triangle(total.triangle / total.devices, dim)  # (k, k)
-    seen = _nearest_semidefinite(seen)
+    seen = nearest_semidefinite(seen)  # noise can push a mean of x x' out of its cone
     gram = (
         seen if state.gram is None else learning.memory * state.gram + (1 - learning.memory) * seen
     )
@@ -169,12 +177,11 @@ def learn_step(
     moved = here - rate * np.linalg.solve(curvature, grad.T).T  # (t, k)
     if not np.all(np.isfinite(moved)):
         raise BrokenModel("the learning step gave numbers that are not finite")
+    counted = count_devices(total.values, total.devices, total.bound, total.spread)  # (t,)
+    support = add_support(state.support, total.rows, counted, len(state.common))  # (m,)
+    if learning.row_step is not None:
+        reach = reach_of_rows(state.common, support, learning.row_step, learning.min_support)
+        moved = cap_moves(here, moved, reach[total.rows])
     common = state.common.copy()
     common[total.rows] = moved
-    return Learner(zero_smallest(common, share_of_zeros(learning, step)), gram)
-
-
-def _nearest_semidefinite(square: Matrix) -> Matrix:
-    """Noise can push the mean of x x' out of the cone that every such mean lies in."""
-    values, vectors = np.linalg.eigh(square)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+    return Learner(zero_smallest(common, share_of_zeros(learning, step)), gram, support)

@@ -67,6 +67,30 @@ class RowUpdate:
                 raise NotFinite("a value is not finite or above 1e9")
 
 
+def nearest_semidefinite(square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The nearest matrix of the cone that every mean of x x' lies in: (k, k)."""
+    values, vectors = np.linalg.eigh(square)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def keep_semidefinite(update: RowUpdate, dim: int) -> RowUpdate:
+    """The update, with a triangle that some sum of x x' could have given.
+
+    A negative one would shrink S, and with it the curvature: every push on a row would count
+    for more. What rounding to int8 does to an honest triangle is let through as it is.
+    """
+    slack = np.sqrt(dim) * float(np.abs(update.triangle).max(initial=0.0)) / 127.0
+    if slack == 0.0:
+        return update
+    square = unpack_triangle(update.triangle, dim)
+    try:
+        np.linalg.cholesky(square + slack * np.eye(dim))
+    except np.linalg.LinAlgError:
+        triangle = pack_triangle(nearest_semidefinite(square))
+        return RowUpdate(update.rows, update.values, triangle, update.fits)
+    return update
+
+
 def bucket_bytes(needed: int) -> int:
     """The size that a message of `needed` bytes is padded to: 512, 768, 1024, 1536, 2048, …"""
     bucket = SMALLEST_BUCKET

@@ -15,7 +15,7 @@ import msgspec
 
 from fedrap.errors import CoordinatorUnreachable
 from fedrap.identity import Credentials, Signer
-from fedrap.state import DeviceState
+from fedrap.round_state import RoundState
 from fedrap.transport import NO_PROOF, Proof, Transport
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire.certificates import enrol_challenge, read_certificate, renew_challenge
@@ -36,7 +36,7 @@ class Membership:
     """Enrols once and renews when due. `attest` is the app's own, and may block."""
 
     def __init__(
-        self, state: DeviceState, transport: Transport, token: str | None, attest: Attest | None
+        self, state: RoundState, transport: Transport, token: str | None, attest: Attest | None
     ) -> None:
         self._state = state
         self._transport = transport

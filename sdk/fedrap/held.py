@@ -32,6 +32,7 @@ class Held(msgspec.Struct, frozen=True):
     dim: int
     model: bytes
     scoring: AnyScoring
+    withheld: bytes = b""  # rows not to be recommended, as in a release
 
 
 class CatalogueHead(msgspec.Struct, frozen=True):
@@ -83,7 +84,7 @@ def read_release(message: Release | Delta, old: CommonItems | None) -> CommonIte
 def head_of(message: Release | Delta) -> Held:
     """The head of a release."""
     m = message
-    return Held(m.version, m.step, m.size, m.dim, m.model, m.scoring)
+    return Held(m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld)
 
 
 def kept_blocks(message: Release | Delta, common: CommonItems) -> dict[str, object]:

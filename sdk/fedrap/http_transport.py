@@ -118,6 +118,21 @@ class HttpTransport:
         self, method: str, path: str, body: bytes, headers: dict[str, str], limit: int = MAX_BYTES
     ) -> bytes | None:
         """The body of a good answer, None for 304."""
+        status, raw = await self.exchange(method, path, body, headers, limit)
+        if status == 304:
+            return None
+        if status == 200:
+            return raw
+        raise _refusal(status, raw)
+
+    async def exchange(
+        self, method: str, path: str, body: bytes, headers: dict[str, str], limit: int
+    ) -> tuple[int, bytes]:
+        """One request and its answer, whatever it says: status and at most `limit` bytes.
+
+        Raises:
+            CoordinatorUnreachable: there was no answer, or a longer one.
+        """
         try:
             async with self._session().request(
                 method,
@@ -127,14 +142,9 @@ class HttpTransport:
                 timeout=_TIMEOUT,
                 allow_redirects=False,  # a signed body goes where it was signed for, or nowhere
             ) as answer:
-                if answer.status == 304:
-                    return None
-                raw = await _read(answer, limit)
+                return answer.status, await _read(answer, limit)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise CoordinatorUnreachable(f"no answer: {type(error).__name__}") from error
-        if answer.status == 200:
-            return raw
-        raise _refusal(answer.status, raw)
 
     def _session(self) -> aiohttp.ClientSession:
         if self._shared is not None:

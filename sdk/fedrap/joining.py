@@ -15,8 +15,8 @@ from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.identity import Signer
 from fedrap.ledger import Floor
 from fedrap.results import RoundReport
+from fedrap.round_state import RoundState
 from fedrap.rounds import RoundRunner, sync
-from fedrap.state import DeviceState
 from fedrap.trainers.pick import Choice, choose_trainer, make_trainer
 from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
@@ -47,8 +47,11 @@ def ignore(error: Exception) -> None:
 class Joiner:
     """Runs rounds and syncs, one round at a time."""
 
-    def __init__(self, state: DeviceState, access: Access) -> None:
+    def __init__(
+        self, state: RoundState, access: Access, runner: Callable[..., RoundRunner] = RoundRunner
+    ) -> None:
         self._state = state
+        self._runner = runner
         self._access = access
         self._trainer: tuple[Trainer, Choice] | None = None
         self._running = threading.Lock()
@@ -111,7 +114,7 @@ class Joiner:
             offline=self._access.offline,
             reachable=self._reachable(),
             may_enrol=self._state.credentials() is not None or self._access.token is not None,
-            interactions=len(self._state.interactions()),
+            interactions=self._state.recorded(),
             wait_seconds=self._not_before - self._state.now(),
         )
 
@@ -124,7 +127,7 @@ class Joiner:
             hear(error)
             return RoundReport(False, policy.NO_TOKEN)
         access, trainer = self._access, self._chosen_trainer()
-        runner = RoundRunner(
+        runner = self._runner(
             self._state, transport, trainer, access.floor, token, access.attest, wait
         )
         try:

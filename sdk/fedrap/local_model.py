@@ -22,6 +22,7 @@ from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, first_state
 from fedrap_core.plan import AnyScoring, PaperScoring
 from fedrap_core.ranking import Ranked, similar
+from fedrap_core.wire.releases import served_rows
 
 
 class LocalModel:
@@ -41,6 +42,7 @@ class LocalModel:
         self._shown[: len(self.ids)] = True
         retired = np.frombuffer(catalogue.retired, dtype="<u4")
         self._shown[retired[retired < common.size]] = False
+        self._shown &= served_rows(held.withheld, common.size)  # too few devices know the others
         self._lock = threading.RLock()  # an app recommends while a round is being prepared
         self._read = 0  # interactions that were looked up
         self._known: list[tuple[int, float]] = []  # row and weight of those in C, oldest first

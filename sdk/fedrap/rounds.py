@@ -16,14 +16,13 @@ from fedrap.enrolment import Attest, Membership
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.identity import Credentials, Signer
 from fedrap.ledger import Floor
-from fedrap.local_model import LocalModel
 from fedrap.participation import LocalData, Prepared, prepare_update
 from fedrap.results import RoundReport
-from fedrap.state import DeviceState
+from fedrap.round_state import RoundModel, RoundState
 from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
 from fedrap_core.errors import BrokenModel, Diverged, FedRapError
-from fedrap_core.paper.sampling import private_stream
+from fedrap_core.paper.sampling import Uniform, private_stream
 from fedrap_core.plan import PaperMethod, PaperScoring, Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_value
@@ -40,7 +39,7 @@ class RoundRunner:
 
     def __init__(
         self,
-        state: DeviceState,
+        state: RoundState,
         transport: Transport,
         trainer: Trainer,
         floor: Floor,
@@ -78,7 +77,7 @@ class RoundRunner:
             return RoundReport(True, sent_bytes=len(body))
         await sync(self._state, self._transport)
         held = self._state.model()
-        if held is not None and not len(held.history(self._state.interactions()).rows):
+        if held is not None and not len(self._state.history().rows):
             return RoundReport(False, policy.NOTHING_TO_SHARE)  # an empty share costs a place too
         offer = await self._ask(signer)
         model = self._state.model()
@@ -88,7 +87,7 @@ class RoundRunner:
         if refused is not None:
             return RoundReport(False, refused, step=offer.step)
         try:
-            prepared = await asyncio.to_thread(self._prepare, offer, plan, credentials, model)
+            prepared = await self._compute(offer, plan, credentials, model)
         except BrokenModel:
             return RoundReport(False, policy.BROKEN_RELEASE, step=offer.step)
         except Diverged:
@@ -120,7 +119,7 @@ class RoundRunner:
         return 0 if model is None else model.common.version
 
     def _judge(
-        self, offer: Offer, credentials: Credentials, model: LocalModel
+        self, offer: Offer, credentials: Credentials, model: RoundModel
     ) -> tuple[Plan, str | None]:
         """The plan, and why this device does not follow it, if so."""
         try:
@@ -135,17 +134,29 @@ class RoundRunner:
         same = paper == isinstance(model.scoring, PaperScoring)
         if offer.model != model.digest or plan.method.dim != model.common.dim or not same:
             return plan, problems.STALE_MODEL.code
-        return plan, ledger.why_not(self._state.entries(), offer.step, plan, self._floor)
+        entries = self._state.entries()
+        # An entry is written with the bytes to send, and those were answered: the outbox is empty.
+        if any(entry.round == offer.round for entry in entries):
+            return plan, policy.ALREADY_IN_ROUND
+        return plan, ledger.why_not(entries, offer.step, plan, self._floor)
+
+    async def _compute(
+        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
+    ) -> Prepared:
+        """The local part, off the event loop."""
+        return await asyncio.to_thread(self._prepare, offer, plan, credentials, model)
 
     def _prepare(
-        self, offer: Offer, plan: Plan, credentials: Credentials, model: LocalModel
+        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
     ) -> Prepared:
-        history = model.history(self._state.interactions())
-        local = LocalData(model.common, model.gram, history, self._state.trained())
-        # Keyed by the round: after a crash the device draws the same numbers again.
-        uniform = private_stream(credentials.private_key, offer.round)
-        device, now = credentials.device, self._state.now()
+        state = self._state
+        local = LocalData(model.common, model.gram, state.history(), state.trained())
+        device, now, uniform = credentials.device, state.now(), self._uniform(offer, credentials)
         return prepare_update(offer, plan, device, local, self._trainer, uniform, now)
+
+    def _uniform(self, offer: Offer, credentials: Credentials) -> Uniform:
+        """Keyed by the round: after a crash the device draws the same numbers again."""
+        return private_stream(credentials.private_key, offer.round)
 
     async def _send(self, signer: Signer, round_id: bytes, body: bytes) -> None:
         """Until the coordinator has said yes or a final no, the bytes stay in the outbox."""
@@ -160,7 +171,7 @@ class RoundRunner:
         self._state.forget_outgoing(round_id)
 
 
-async def sync(state: DeviceState, transport: Transport) -> None:
+async def sync(state: RoundState, transport: Transport) -> None:
     """Fetch what is new of C and, with it, of the catalogue: items get numbers with a release.
 
     A delta that does not fit is made good by fetching the whole.
@@ -181,7 +192,7 @@ async def sync(state: DeviceState, transport: Transport) -> None:
             await _adopt(state, transport, whole)
 
 
-async def _adopt(state: DeviceState, transport: Transport, message: Release | Delta) -> None:
+async def _adopt(state: RoundState, transport: Transport, message: Release | Delta) -> None:
     credentials, held = state.credentials(), state.release_version()
     if credentials is not None and message.task != credentials.task:
         raise BrokenModel("a release of another task")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
+import numpy as np
 
 from fedrap.errors import StoreBusy, StoreClosed
 from fedrap.gate import Gate
@@ -34,6 +35,7 @@ from fedrap.retention import Retention
 from fedrap.store import DeviceStore, Interaction
 from fedrap.trained import TrainedBlock, keep_rows, pack_trained, unpack_trained
 from fedrap_core.errors import BrokenModel, MalformedMessage
+from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperState
 from fedrap_core.wire.messages import Delta, Release
 
@@ -201,6 +203,18 @@ class DeviceState:
         """Everything recorded, oldest first; a copy."""
         with self._lock:
             return list(self._interactions)
+
+    def recorded(self) -> int:
+        """How many interactions there are."""
+        with self._lock:
+            return len(self._interactions)
+
+    def history(self) -> History:
+        """Those with items that the release in use has a row for, newest first."""
+        with self._lock:
+            if self._model is None:
+                return History(np.zeros(0, dtype=np.int64), np.zeros(0))
+            return self._model.history(self._interactions)
 
     def consented(self) -> bool:
         """Did the user agree to train, and not take it back?"""

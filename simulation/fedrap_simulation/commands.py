@@ -15,6 +15,7 @@ from fedrap_simulation.data_commands import add_data_parser
 from fedrap_simulation.demo import DemoPlan, result_json, run_demo
 from fedrap_simulation.demo_screen import Screen
 from fedrap_simulation.evaluate_commands import add_evaluate_parser
+from fedrap_simulation.field_commands import add_field_parser
 from fedrap_simulation.reproduce_commands import add_reproduce_parser
 
 
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     add_data_parser(commands)
     add_evaluate_parser(commands)
     add_reproduce_parser(commands)
+    add_field_parser(commands)
     return parser
 
 

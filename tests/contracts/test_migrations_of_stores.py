@@ -101,6 +101,27 @@ async def test_stored_releases_without_bitmaps_keep_their_c_and_its_hash(databas
             load_model(torn)
 
 
+async def test_releases_of_schema_4_get_bitmaps_where_they_are(database: str) -> None:
+    store = SqlStore(database)
+    await store.open()
+    insert = "INSERT INTO release (version, step, devices, body) VALUES (3, 2, 1, :body)"
+
+    def turn_back(db: sa.Connection) -> None:
+        db.execute(sa.text("ALTER TABLE release DROP COLUMN support"))
+        db.execute(sa.text("UPDATE meta SET value = :four WHERE name = 'schema'"), {"four": b"4"})
+        db.execute(sa.text(insert), {"body": _old_release()})
+
+    await store._run(turn_back)
+    await store.close()
+    store = SqlStore(database)
+    await store.open()
+    release = await store.release(3)
+    await store.close()
+    assert release is not None
+    assert np.array_equal(load_model(release).common.items.values, ITEMS.values)
+    _same_tables(database)
+
+
 async def test_schema_1_becomes_this_one_and_nothing_is_lost(database: str) -> None:
     fill_schema_1(database)
     for _ in range(2):  # a second start finds it done

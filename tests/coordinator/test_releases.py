@@ -17,7 +17,7 @@ from fedrap_coordinator.store.protocol import Extent, StoredRelease
 from fedrap_core.errors import BrokenModel
 from fedrap_core.learn import RoundSum
 from fedrap_core.sparse import pack_triangle
-from fedrap_core.wire.codec import decode
+from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import unpack_release
 from tests.harness import DIM, small_settings
@@ -144,6 +144,8 @@ def test_a_triangle_that_is_not_finite_is_refused(value: float) -> None:
 
 def test_a_stored_release_with_another_hash_is_not_loaded() -> None:
     stored = first_model(TASK, VIEW, SETTINGS).stored
-    changed = stored.body[:-1] + bytes([stored.body[-1] ^ 1])
+    message = decode(Release, stored.body)
+    other = bytes([message.values[0] ^ 1]) + message.values[1:]
+    changed = encode(msgspec.structs.replace(message, values=other))
     with pytest.raises(BrokenModel, match="hash"):
         load_model(StoredRelease(1, 0, 0, changed, None))

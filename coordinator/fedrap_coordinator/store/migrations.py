@@ -37,10 +37,12 @@ STEPS: dict[int, tuple[str, ...]] = {
     ),
     # A version may publish the C of an earlier step again, so a step is no longer unique there.
     4: ("ALTER TABLE round ADD COLUMN closed_at FLOAT", "ALTER TABLE release RENAME TO release_3"),
-    5: (),  # releases get bitmaps, see old_releases.py
+    # release.support, whose kind has another name in each database; bitmaps, see old_releases.py
+    5: (),
 }
 _COPIED = (
-    "INSERT INTO release SELECT version, step, devices, body, gram FROM release_3",
+    "INSERT INTO release (version, step, devices, body, gram) "
+    "SELECT version, step, devices, body, gram FROM release_3",
     "INSERT INTO release_fact SELECT version, step, devices, NULL, 0, 0, 0, 0, NULL FROM release_3",
     "DROP TABLE release_3",
 )
@@ -66,6 +68,8 @@ def open_schema(db: sa.Connection) -> None:
                 db.execute(sa.text(statement))
             if number == 2:
                 db.execute(sa.text(_add_column(db, t.round_.c.seal_id)))
+            if number == 5 and known == 4:  # older ones get the whole table below
+                db.execute(sa.text(_add_column(db, t.release.c.support)))
         db.execute(t.meta.update().where(t.meta.c.name == "schema").values(value=_written()))
     t.metadata.create_all(db)  # the tables that are not there yet
     if known is not None and known < 4:

@@ -7,7 +7,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from fedrap_coordinator.store import schema as t
-from fedrap_core.wire.bitmaps import pack_rows
+from fedrap_core.wire.bitmaps import pack_entries
 
 
 def give_bitmaps(db: sa.Connection) -> None:
@@ -30,5 +30,5 @@ def with_bitmap(body: bytes) -> bytes:
         return body
     if "bitmap" in fields:
         return body
-    bitmap, others = pack_rows(values)
+    bitmap, others = pack_entries(values)
     return bytes(msgpack.packb({**fields, "bitmap": bitmap, "values": others}, use_bin_type=True))

@@ -31,6 +31,7 @@ class StoredRelease:
     gram: bytes | None  # (k, k) float64 little-endian
     restores: int | None = None  # the version whose C this one publishes again
     facts: Facts = Facts()
+    support: bytes | None = None  # (m,) float64 little-endian: devices behind each row, at least
 
 
 @dataclass(frozen=True)

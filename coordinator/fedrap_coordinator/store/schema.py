@@ -81,6 +81,7 @@ release = sa.Table(
     sa.Column("devices", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("gram", sa.LargeBinary),
+    sa.Column("support", sa.LargeBinary),
 )
 
 release_fact = sa.Table(  # what stays known of a release after its body was dropped

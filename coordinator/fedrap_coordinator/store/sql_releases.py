@@ -25,6 +25,7 @@ def insert_release(db: sa.Connection, release: StoredRelease) -> None:
                 devices=release.devices,
                 body=release.body,
                 gram=release.gram,
+                support=release.support,
             )
         )
         db.execute(
@@ -56,7 +57,9 @@ def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None
         t.release_fact.select().where(t.release_fact.c.version == row.version)
     ).first()
     facts, restores = (Facts(), None) if known is None else (_facts(known), known.restores)
-    return StoredRelease(row.version, row.step, row.devices, row.body, row.gram, restores, facts)
+    return StoredRelease(
+        row.version, row.step, row.devices, row.body, row.gram, restores, facts, row.support
+    )
 
 
 def latest_version(db: sa.Connection) -> int | None:

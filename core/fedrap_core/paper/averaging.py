@@ -49,7 +49,7 @@ def average_step(
     common = shrink_all(common, method, averaging, step)
     if not np.all(np.isfinite(common)):
         raise BrokenModel("the averaging step gave numbers that are not finite")
-    return Learner(common, state.gram)
+    return Learner(common, state.gram, state.support)
 
 
 def shrink_all(common: Matrix, method: PaperMethod, averaging: Averaging, step: int) -> Matrix:

@@ -16,7 +16,7 @@ MAX_ENTRIES = 600 * 1024 * 1024  # of one message: a bitmap of zeros is an eight
 Values = npt.NDArray[np.int8]
 
 
-def pack_rows(values: Values) -> tuple[bytes, bytes]:
+def pack_entries(values: Values) -> tuple[bytes, bytes]:
     """The bitmap and the non-zero entries of rows, entry by entry, row after row.
 
     Entry i is bit i mod 8, from the lowest, of byte i // 8; bits after the last entry are 0.
@@ -26,8 +26,8 @@ def pack_rows(values: Values) -> tuple[bytes, bytes]:
     return np.packbits(there, bitorder="little").tobytes(), entries[there].tobytes()
 
 
-def unpack_rows(bitmap: bytes, values: bytes, rows: int, dim: int) -> Values:
-    """The (rows, dim) entries that `pack_rows` was given; sizes are checked before memory is taken.
+def unpack_entries(bitmap: bytes, values: bytes, rows: int, dim: int) -> Values:
+    """What `pack_entries` was given: (rows, dim). Sizes are checked before memory is taken.
 
     Raises:
         BrokenModel: a bitmap of another size or of another number of values, or a value of 0.

@@ -141,6 +141,7 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     scales: bytes  # f32 little-endian, m
     bitmap: bytes  # m·k bits: which entries are not 0, see bitmaps.py
     values: bytes  # i8, those entries
+    withheld: bytes = b""  # a bit per row, lowest first: not to be recommended; empty: none
 
 
 class Delta(Message, frozen=True, kw_only=True, tag="delta"):
@@ -162,6 +163,7 @@ class Delta(Message, frozen=True, kw_only=True, tag="delta"):
     scales: bytes  # f32 little-endian, one per row
     bitmap: bytes  # k bits per row: which entries are not 0
     values: bytes  # i8, those entries
+    withheld: bytes = b""  # of the result, as in a release
 
 
 class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):

@@ -6,12 +6,13 @@ import hashlib
 import struct
 
 import numpy as np
+import numpy.typing as npt
 
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import AnyScoring
 from fedrap_core.quantize import QuantizedRows
-from fedrap_core.wire.bitmaps import pack_rows, unpack_rows
+from fedrap_core.wire.bitmaps import pack_entries, unpack_entries
 from fedrap_core.wire.messages import Delta, Release
 
 WORTH_A_DELTA = 0.6  # share of changed rows above which the whole is sent
@@ -34,9 +35,10 @@ def pack_release(
     catalogue: int,
     scoring: AnyScoring,
     clip: float = 0.0,
+    withheld: npt.NDArray[np.bool_] | None = None,
 ) -> Release:
-    """The message that carries this version of C."""
-    bitmap, values = pack_rows(common.items.values)
+    """The message that carries this version of C; `withheld` (m,) are rows not to recommend."""
+    bitmap, values = pack_entries(common.items.values)
     return Release(
         task=task,
         version=common.version,
@@ -50,7 +52,27 @@ def pack_release(
         scales=common.items.scales.astype("<f4").tobytes(),
         bitmap=bitmap,
         values=values,
+        withheld=b"" if withheld is None else pack_rows(withheld),
     )
+
+
+def pack_rows(rows: npt.NDArray[np.bool_]) -> bytes:
+    """A bit per row, the first row lowest; nothing where no row is meant."""
+    return np.packbits(rows, bitorder="little").tobytes() if np.any(rows) else b""
+
+
+def served_rows(withheld: bytes, size: int) -> npt.NDArray[np.bool_]:
+    """Rows of C that may be recommended: (m,).
+
+    Raises:
+        BrokenModel: there are not as many bits as rows.
+    """
+    if not withheld:
+        return np.ones(size, dtype=np.bool_)
+    if len(withheld) != -(-size // 8):
+        raise BrokenModel("a release that withholds another number of rows than it has")
+    bits = np.unpackbits(np.frombuffer(withheld, dtype=np.uint8), count=size, bitorder="little")
+    return bits == 0
 
 
 def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | None:
@@ -62,7 +84,7 @@ def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | 
     rows = np.concatenate([np.flatnonzero(~same), np.arange(old.size, new.size)])
     if len(rows) > WORTH_A_DELTA * new.size:
         return None
-    bitmap, values = pack_rows(new.items.values[rows])
+    bitmap, values = pack_entries(new.items.values[rows])
     return Delta(
         task=release.task,
         since=old.version,
@@ -77,6 +99,7 @@ def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | 
         scales=new.items.scales[rows].astype("<f4").tobytes(),
         bitmap=bitmap,
         values=values,
+        withheld=release.withheld,
     )
 
 
@@ -96,12 +119,13 @@ def apply_delta(old: CommonItems, delta: Delta) -> CommonItems:
     new = int(np.count_nonzero(rows >= old.size))
     if np.any(np.diff(rows) <= 0) or np.any(rows >= delta.size) or new != delta.size - old.size:
         raise BrokenModel("a delta whose rows are out of range or out of order")
-    changed = unpack_rows(delta.bitmap, delta.values, count, delta.dim)  # (n, k)
+    changed = unpack_entries(delta.bitmap, delta.values, count, delta.dim)  # (n, k)
     values = np.concatenate([old.items.values, np.empty((new, old.dim), dtype=np.int8)])
     scales = np.concatenate([old.items.scales, np.empty(new, dtype=np.float32)])
     values[rows] = changed
     scales[rows] = np.frombuffer(delta.scales, dtype="<f4")
     items = QuantizedRows(values, scales)
+    served_rows(delta.withheld, delta.size)
     if model_hash(items) != delta.model:
         raise BrokenModel("a delta whose result does not have the hash that it states")
     return CommonItems(delta.version, items)
@@ -115,8 +139,9 @@ def unpack_release(release: Release) -> CommonItems:
     """
     if len(release.scales) != 4 * release.size:
         raise BrokenModel("a release whose arrays do not have the size that it states")
+    served_rows(release.withheld, release.size)
     items = QuantizedRows(
-        unpack_rows(release.bitmap, release.values, release.size, release.dim),
+        unpack_entries(release.bitmap, release.values, release.size, release.dim),
         np.frombuffer(release.scales, dtype="<f4").astype(np.float32),
     )
     if model_hash(items) != release.model:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrap_core.banded import INDEPENDENT
+from fedrap_core.banded import INDEPENDENT, inverse_series
 from fedrap_core.learn import Learner, Learning, RoundSum, learn_step
 from fedrap_core.plan import SolveMethod
 from fedrap_core.quantize import quantize_rows
@@ -129,7 +129,7 @@ def sum_shares(
         triangle += triangles.sum(axis=0, dtype=np.float64)
         touched[part.items] = True
     found = np.flatnonzero(touched)
-    return RoundSum(found, total[found], triangle, len(histories))
+    return RoundSum(found, total[found], triangle, len(histories), min(clip, row_clip))
 
 
 def blocks_of(histories: Histories) -> Iterator[Rows]:
@@ -178,7 +178,7 @@ def run_rounds(
         if schedule.noise:
             total = bands.noised(total)
         learnt = learn_step(state, total, method, learning, step)
-        state = Learner(_published(learnt.common, schedule), learnt.gram)
+        state = Learner(_published(learnt.common, schedule), learnt.gram, learnt.support)
         yield Released(step + 1, state.common)
 
 
@@ -207,7 +207,8 @@ class Bands:
 
     def __init__(self, schedule: Schedule, items: int, dim: int, rng: np.random.Generator) -> None:
         self._stddev = schedule.noise * schedule.clip
-        self._tail = schedule.coefficients[1:]
+        self._series, self._tail = schedule.coefficients, schedule.coefficients[1:]
+        self._steps = 0
         self._items, self._dim, self._rng = items, dim, rng
         self._past: list[Floats] = []  # newest first
 
@@ -221,4 +222,8 @@ class Bands:
         values = noise[:size].reshape(self._items, self._dim).copy()
         values[total.rows] += total.values
         triangle = total.triangle + noise[size:]
-        return RoundSum(np.arange(self._items), values, triangle, total.devices)
+        self._steps += 1
+        spread = self._stddev * float(np.linalg.norm(inverse_series(self._series, self._steps)))
+        return RoundSum(
+            np.arange(self._items), values, triangle, total.devices, total.bound, spread
+        )

@@ -1,0 +1,1 @@
+"""Many devices in the field: the SDK's own decisions against the real coordinator."""

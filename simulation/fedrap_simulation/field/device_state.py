@@ -1,0 +1,122 @@
+"""What a simulated device keeps: its place in the crowd, a ledger, an outbox, a nonce.
+
+Satisfies fedrap.round_state.RoundState, so the SDK's own rounds run on it. It survives whatever
+happens to the coordinator, as a phone's store would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fedrap.held import ItemList
+from fedrap.identity import Credentials
+from fedrap.ledger import Entry
+from fedrap.participation import Prepared
+from fedrap_core.model import History
+from fedrap_core.paper.problem import PaperState
+from fedrap_core.wire.messages import Delta, Release
+from fedrap_simulation.data.interactions import Rows
+from fedrap_simulation.field.crowd import Crowd
+from fedrap_simulation.field.shared import FieldModel, SharedReleases
+
+LIE = 1000.0  # weight that a liar gives its interactions
+
+
+class FieldState:
+    """One device's memory. `clock` gives seconds of the scenario, `epoch` is when it began."""
+
+    __slots__ = (
+        "_catalogue", "_clock", "_consent", "_credentials", "_crowd", "_entries", "_epoch",
+        "_model", "_nonce", "_outbox", "_person", "_releases", "_trained", "_weight", "dropped",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        person: int,
+        crowd: Crowd,
+        releases: SharedReleases,
+        clock: Callable[[], float],
+        epoch: float,
+        *,
+        consent: bool = True,
+        weight: float = 1.0,
+    ) -> None:
+        self._person, self._crowd, self._releases = person, crowd, releases
+        self._clock, self._epoch = clock, epoch
+        self._consent, self._weight = consent, weight
+        self._credentials: Credentials | None = None
+        self._entries: tuple[Entry, ...] = ()
+        self._outbox: tuple[tuple[bytes, bytes], ...] = ()
+        self._nonce = 0
+        self._model: FieldModel | None = None
+        self._catalogue = ItemList()
+        self._trained: PaperState | None = None
+        self.dropped = 0
+
+    def now(self) -> float:
+        return self._epoch + self._clock()
+
+    def expire(self) -> None:
+        pass
+
+    def consented(self) -> bool:
+        return self._consent
+
+    def items(self) -> Rows:
+        """What the person did by now, oldest first, in places of the data."""
+        return self._crowd.of(self._person, self._clock())
+
+    def recorded(self) -> int:
+        return self._crowd.done(self._person, self._clock())
+
+    def history(self) -> History:
+        if self._model is None:
+            return History(np.zeros(0, dtype=np.int64), np.zeros(0))
+        rows = self._model.rows[self.items()][::-1]
+        rows = rows[rows >= 0]
+        return History(rows, np.full(len(rows), self._weight))
+
+    def credentials(self) -> Credentials | None:
+        return self._credentials
+
+    def keep_credentials(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def next_nonce(self) -> int:
+        self._nonce += 1
+        return self._nonce
+
+    def entries(self) -> Sequence[Entry]:
+        return self._entries
+
+    def trained(self) -> PaperState | None:
+        return self._trained
+
+    def count_dropped(self) -> None:
+        self.dropped += 1
+
+    def commit_round(self, round_id: bytes, prepared: Prepared) -> None:
+        self._entries = (*self._entries, prepared.entry)
+        self._outbox = (*self._outbox, (round_id, prepared.body))
+        self._trained = prepared.trained
+
+    def outbox(self) -> Sequence[tuple[bytes, bytes]]:
+        return self._outbox
+
+    def forget_outgoing(self, round_id: bytes) -> None:
+        self._outbox = tuple(one for one in self._outbox if one[0] != round_id)
+
+    def model(self) -> FieldModel | None:
+        return self._model
+
+    def release_version(self) -> int | None:
+        return None if self._model is None else self._model.common.version
+
+    def catalogue(self) -> ItemList:
+        return self._catalogue
+
+    def adopt(self, message: Release | Delta, catalogue: ItemList) -> None:
+        self._model = self._releases.read(message, self._model, catalogue)
+        self._catalogue = self._releases.one_list(catalogue)
