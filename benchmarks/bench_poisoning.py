@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -39,8 +40,8 @@ ATTACKERS = (0.0, 0.01, 0.05)
 
 # The planted least liked item is liked by many more than 1 %: a support that hid it would hide
 # honest items, too, so what support is for shows on ml-100k, where it has one fan.
-PLANTED = {"row_clip": 1.0, "min_support": 20.0, "row_step": 0.2}
-MOVIES = {"row_clip": 2.0, "min_support": 100.0, "row_step": 0.2}
+PLANTED = {"row_clip": 1.0, "min_support": 20.0, "row_step": 0.1}
+MOVIES = {"row_clip": 2.0, "min_support": 100.0, "row_step": 0.3}
 SMALL = {
     "days": 4,
     "population.data": "synthetic:users=200,items=120",
@@ -51,16 +52,24 @@ SMALL = {
     "coordinator.round.max_updates": 30,
     "coordinator.round.total": 16,
 }
-WHOLE = {"looks.every_hours": 48, "coordinator.method.prefixes": 20}
-# The month at three times its speed, in fewer and larger rounds: twelve of them in one run.
+# Fewer days and tries than the scenario has, so that fourteen of them fit in one run.
+WHOLE = {
+    "days": 5,
+    "phones.period": 7200,
+    "looks.every_hours": 24,
+    "coordinator.method.prefixes": 20,
+    "coordinator.round.total": 40,
+}
+# The month at four times its speed.
 MONTH = {
-    "days": 10,
-    "population.speed": 3,
-    "looks.every_hours": 48,
+    "days": 7.5,
+    "population.speed": 4,
+    "phones.period": 7200,
+    "looks.every_hours": 24,
     "coordinator.method.prefixes": 10,
     "coordinator.round.min_updates": 30,
     "coordinator.round.max_updates": 60,
-    "coordinator.round.min_seconds": 7200,
+    "coordinator.round.min_seconds": 3600,
     "coordinator.round.total": 60,
 }
 
@@ -132,12 +141,8 @@ def _cone_unchecked() -> Iterator[None]:
     def through(update: RowUpdate, dim: int) -> RowUpdate:
         return update
 
-    kept = aggregate.keep_semidefinite
-    aggregate.keep_semidefinite = through  # type: ignore[attr-defined]
-    try:
+    with patch.object(aggregate, "keep_semidefinite", through):
         yield
-    finally:
-        aggregate.keep_semidefinite = kept  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -102,9 +102,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         drowned = noise_length(rule.noise * rule.clip, self.method.dim) / bound
         if least > 0 and drowned >= self.round.max_updates:
             raise ValueError(
-                f"learning.min_support: under this noise a row shows only what {drowned:.0f} devices"
-                f" of a round do, and a round has {self.round.max_updates}: nothing would ever be"
-                " recommended; set it to 0, raise row_clip or max_updates, or lower the noise"
+                f"learning.min_support: this noise hides what {drowned:.0f} devices do to a row,"
+                f" and a round has {self.round.max_updates}: nothing would ever be recommended;"
+                " set it to 0, raise row_clip or max_updates, or lower the noise"
             )
 
     def plan(self) -> Plan:

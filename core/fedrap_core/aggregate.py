@@ -1,7 +1,8 @@
 """Summing a round: one device after the other, in memory that does not depend on how many.
 
 Every update is clipped again here: a device's own clip is a courtesy, this one is the bound that
-the privacy claim rests on. A triangle that no x x' could have given is moved to one that could. Noise goes to every row, touched or not, or the rows would tell.
+the privacy claim rests on. A triangle that no x x' could have given is moved to one that could.
+Noise goes to every row, touched or not, or the rows would tell.
 
 A release's noise is one vector: first the clipping bits' sum, then the triangle, then the rows.
 """

@@ -2,8 +2,8 @@
 
 The sum of a row is at most (devices that touched it) x bound long, so its norm over the bound is a
 number of devices that touched it at the least. It comes from the noised sum alone: devices tell
-nothing more for it, and it costs no epsilon. s devices that work together fake at most s in a round,
-s·K in their lives.
+nothing more for it, and it costs no epsilon. s devices that work together fake at most s in a
+round, s·K in their lives.
 """
 
 from __future__ import annotations

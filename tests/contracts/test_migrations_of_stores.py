@@ -12,6 +12,7 @@ from fedrap_coordinator.releases import load_model
 from fedrap_coordinator.rounds import Phase
 from fedrap_coordinator.store import migrations
 from fedrap_coordinator.store.engine import open_engine
+from fedrap_coordinator.store.operator_protocol import StoredRelease
 from fedrap_coordinator.store.schema import SCHEMA, metadata
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.errors import MalformedMessage
@@ -186,3 +187,21 @@ async def test_a_database_of_another_program_is_refused_and_left_alone(
     read = sa.text("SELECT value FROM meta WHERE name = 'schema'")
     assert bytes(await other._run(lambda db: db.scalar(read))) == written
     await other.close()
+
+
+async def test_schema_4_gains_support_and_keeps_its_releases(database: str) -> None:
+    store = SqlStore(database)
+    await store.open()
+    await store.add_release(StoredRelease(1, 0, 0, b"one", b"gram"), None)
+    await store._run(lambda db: db.execute(sa.text("ALTER TABLE release DROP COLUMN support")))
+    older = sa.text("UPDATE meta SET value = :value WHERE name = 'schema'")
+    await store._run(lambda db: db.execute(older, {"value": b"4"}))
+    await store.close()
+    store = SqlStore(database)
+    await store.open()
+    assert await store.release(None) == StoredRelease(1, 0, 0, b"one", b"gram")
+    counted = StoredRelease(2, 1, 3, b"two", b"gram", support=b"support")
+    await store.add_release(counted, None)
+    assert await store.release(None) == counted
+    await store.close()
+    _same_tables(database)

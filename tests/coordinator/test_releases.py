@@ -19,7 +19,7 @@ from fedrap_core.learn import RoundSum
 from fedrap_core.sparse import pack_triangle
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
-from fedrap_core.wire.releases import unpack_release
+from fedrap_core.wire.releases import served_rows, unpack_release
 from tests.harness import DIM, small_settings
 
 TASK = b"t" * 16
@@ -149,3 +149,22 @@ def test_a_stored_release_with_another_hash_is_not_loaded() -> None:
     changed = encode(msgspec.structs.replace(message, values=other))
     with pytest.raises(BrokenModel, match="hash"):
         load_model(StoredRelease(1, 0, 0, changed, None))
+
+
+def test_rows_that_few_devices_stand_behind_are_withheld_until_more_do() -> None:
+    learning = msgspec.structs.replace(SETTINGS.learning, min_support=3.0)
+    settings = msgspec.structs.replace(SETTINGS, learning=learning)
+    first = first_model(TASK, VIEW, settings)
+    assert first.message.withheld == b""  # it has learnt nothing, the catalogue's order counts
+    total = replace(a_sum(1, 4, value=1.0), bound=1.0)  # |row| is 2: two devices at the least
+    once = next_model(TASK, first, total, VIEW, settings)
+    assert not served_rows(once.message.withheld, SIZE).any()
+    twice = next_model(TASK, load_model(once.stored), total, GROWN, settings)
+    served = served_rows(twice.message.withheld, SIZE + 3)
+    assert np.flatnonzero(served).tolist() == [1, 4]
+    assert twice.stored.support is not None
+    third = next_model(TASK, load_model(twice.stored), total, GROWN, settings)  # with new rows
+    assert third.stored.support is not None
+    assert np.frombuffer(third.stored.support)[[1, 4, SIZE]].tolist() == [6.0, 6.0, 0.0]
+    everything = next_model(TASK, load_model(twice.stored), total, GROWN, SETTINGS)
+    assert everything.message.withheld == b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -19,10 +20,16 @@ from fedrap_coordinator.settings import Releases, Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.operator_protocol import NewItem
 from fedrap_coordinator.store.protocol import Store
+from fedrap_core.sparse import pack_triangle
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Delta, Release
-from fedrap_core.wire.releases import MAX_RELEASE_BYTES, apply_delta, unpack_release
-from tests.harness import ITEMS, Served, one_cell, serve, small_settings
+from fedrap_core.wire.releases import (
+    MAX_RELEASE_BYTES,
+    apply_delta,
+    served_rows,
+    unpack_release,
+)
+from tests.harness import DIM, ITEMS, Served, one_cell, serve, small_settings
 
 SETTINGS = small_settings(updates=1, separation=1)
 
@@ -33,7 +40,8 @@ def curator(store: Store, settings: Settings = SETTINGS) -> Curator:
 
 async def step(served: Served, row: int) -> None:
     player = await served.player()
-    await player.join(one_cell(row))
+    cell = one_cell(row)
+    await player.join(replace(cell, triangle=pack_triangle(np.eye(DIM))))
     await served.app[COORDINATOR].advance()
 
 
@@ -57,6 +65,7 @@ async def test_an_earlier_release_returns_and_rounds_go_on_from_it() -> None:
         old, back = await model(store, 2), await model(store)
         assert np.array_equal(old.common.items.values, back.common.items.values)
         assert (back.stored.gram, back.stored.step) == (old.stored.gram, 3)
+        assert back.stored.support == old.stored.support is not None
         assert await store.round_phase(offer.round) is Phase.ABANDONED
         again = await waiting.offer()  # the same step, tried again: charged once
         assert (again.step, again.release) == (4, 5)
@@ -139,3 +148,17 @@ async def test_a_device_with_a_dropped_version_gets_the_whole() -> None:
         assert "immutable" in kept.headers["Cache-Control"]
         same = await player.send("GET", "/v1/releases/3", b"", {"If-None-Match": '"c3"'})
         assert (same.status, same.body) == (304, b"")
+
+
+async def test_what_was_withheld_stays_so_and_items_that_came_since_wait() -> None:
+    learning = msgspec.structs.replace(SETTINGS.learning, min_support=0.03)
+    settings = msgspec.structs.replace(SETTINGS, learning=learning)
+    store = MemoryStore()
+    async with serve(settings, store) as served:
+        await step(served, 0)
+        await curator(store, settings).import_items([NewItem("new")])
+        await step(served, 1)
+        await curator(store, settings).roll_back(2)
+        back = await model(store)
+        shown = served_rows(back.message.withheld, back.common.size)
+        assert np.flatnonzero(shown).tolist() == [0]

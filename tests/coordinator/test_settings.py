@@ -161,3 +161,11 @@ def test_the_plan_carries_what_devices_must_know() -> None:
     settings = load(None, {"FEDRAP__ROUND__MIN_UPDATES": "7", "FEDRAP__PRIVACY__CAP": "3"})
     plan = settings.plan()
     assert (plan.min_updates, plan.privacy, plan.method) == (7, settings.privacy, settings.method)
+
+
+def test_support_that_noise_would_drown_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    text = "[privacy]\nnoise = 1.0\n[learning]\nmin_support = {}\n[round]\nmax_updates = {}"
+    with pytest.raises(ConfigError, match=r"min_support.*set it to 0"):
+        load(written(tmp_path, text.format(5, 9)), {})
+    load(written(tmp_path, text.format(0, 9)), {})
+    load(written(tmp_path, text.format(5, 10)), {})  # ten of ten touch a row: some of it shows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 
+import msgpack
 import msgspec
 import numpy as np
 import pytest
@@ -14,10 +15,16 @@ from hypothesis import strategies as st
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import Scoring
-from fedrap_core.quantize import QuantizedRows
+from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
-from fedrap_core.wire.releases import MAX_RELEASE_BYTES, model_hash, pack_release, unpack_release
+from fedrap_core.wire.releases import (
+    MAX_RELEASE_BYTES,
+    model_hash,
+    pack_release,
+    served_rows,
+    unpack_release,
+)
 from tests.core.made import quick, random_items, scaled_items, seeds
 
 TASK = b"t" * 16
@@ -113,3 +120,28 @@ def test_a_release_with_an_honest_hash_and_hostile_scales_breaks_a_model(scale: 
     )
     with pytest.raises(BrokenModel):
         unpack_release(hostile)
+
+
+@pytest.mark.spec("7.18")
+@quick
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_withheld_rows_arrive_and_none_take_no_bytes(rows: list[bool]) -> None:
+    withheld = np.array(rows)
+    common = CommonItems(7, quantize_rows(np.ones((len(rows), 3))))
+    message = decode(Release, encode(pack_release(TASK, 4, common, 1, Scoring(), 0.0, withheld)))
+    assert np.array_equal(served_rows(message.withheld, len(rows)), ~withheld)
+    assert len(message.withheld) == (-(-len(rows) // 8) if withheld.any() else 0)
+    unpack_release(message)
+
+
+@pytest.mark.spec("7.18")
+@pytest.mark.parametrize("withheld", [b"\0\0", b"\0" * 1000])
+def test_bits_for_another_number_of_rows_break_a_model(withheld: bytes) -> None:
+    with pytest.raises(BrokenModel, match="withholds"):
+        unpack_release(msgspec.structs.replace(_release(), withheld=withheld))
+
+
+def test_a_release_of_a_coordinator_that_withholds_nothing_is_read() -> None:
+    fields = msgpack.unpackb(encode(_release()))
+    del fields["withheld"]
+    assert decode(Release, msgpack.packb(fields)) == _release()
