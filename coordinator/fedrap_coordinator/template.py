@@ -38,7 +38,7 @@ total = 100              # rounds of the whole task
 
 [privacy]                # `fedrap-coordinator privacy plan` gives noise, separation and cap
 clip = 30.0              # S: the largest norm of one device's update
-# row_clip = 10.0        # the largest norm of one row of it: no item gets more of one device
+row_clip = 5.0           # the largest norm of one row of it: no item gets more of one device
 noise = 0.0              # z: noise of a release in units of S; 0 promises nothing
 # coefficients = [1.0, 0.76]   # banded noise; no more of them than separation
 separation = 2           # b: 2 means never in two consecutive rounds
@@ -84,6 +84,8 @@ population = 1000        # devices expected in all
 density = 0.02           # share of the catalogue in a mean history
 zeros = 0.5              # share of C that is exactly zero in the end, the smallest entries
 settled = 100            # the step that has them; round.total is a good choice
+# min_support = 20.0     # rows that fewer devices touched, over all rounds, are not recommended
+# row_step = 0.3         # the furthest a row moves in one step, in root mean square norms of C
 
 [scoring]                # how devices recommend; beta 0 and gamma 1 where order means nothing
 beta = 10.0

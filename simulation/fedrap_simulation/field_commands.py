@@ -23,7 +23,7 @@ def add_field_parser(commands: Any) -> None:
     parser.add_argument("scenario", help="a TOML file, or the name of a ready scenario")
     parser.add_argument("--out", type=Path, default=Path("field"), help="folder for the report")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
-                        help="change a key, such as network.loss=0.2; may be repeated")  # fmt: skip
+                        help="change a key: network.loss=0.2; may be given again")  # fmt: skip
     parser.add_argument("--engine", choices=["local", "ray"], default="local")
     parser.add_argument("--ray-address", help="a cluster that is there; else one on this machine")
     parser.add_argument("--data-dir", type=Path, help="where named sets lie; or FEDRAP_DATA")

@@ -141,6 +141,7 @@ def test_the_template_differs_from_the_defaults_only_where_an_operator_should_ch
     found = leaves(msgspec.to_builtins(load(written(tmp_path, TEMPLATE), {})))
     default = leaves(msgspec.to_builtins(Settings()))
     assert {name for name in found if found[name] != default[name]} == {
+        "privacy.row_clip",
         "round.min_updates",
         "round.max_seconds",
         "learning.eta",

@@ -72,7 +72,7 @@ def served_rows(withheld: bytes, size: int) -> npt.NDArray[np.bool_]:
     if len(withheld) != -(-size // 8):
         raise BrokenModel("a release that withholds another number of rows than it has")
     bits = np.unpackbits(np.frombuffer(withheld, dtype=np.uint8), count=size, bitorder="little")
-    return np.asarray(bits == 0, dtype=np.bool_)
+    return np.asarray(bits == 0)
 
 
 def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import resource
 import time
 from collections import Counter
@@ -28,7 +29,7 @@ from fedrap_simulation.field.host import Host, InProcessHost, ProcessHost
 from fedrap_simulation.field.network import FieldTransport, Trouble
 from fedrap_simulation.field.outcome import Outcome, make_outcome
 from fedrap_simulation.field.quality import Look, Question, pick_people, take_look
-from fedrap_simulation.field.scenario import Scenario
+from fedrap_simulation.field.scenario import DAY, Scenario
 from fedrap_simulation.field.shared import SharedReleases
 from fedrap_simulation.field.virtual_time import run_virtual
 from fedrap_simulation.field.watch import Watch
@@ -188,7 +189,7 @@ class Conductor:
             kind, seconds, scenario.drop, rng, self.promoted, self._engine, (seed, person),
             self._watch, scenario.behaviours.attack == "shrink",
         )  # fmt: skip
-        pace = Pace(period=scenario.phones.period)
+        pace = Pace(period=scenario.phones.period, backoff=scenario.phones.backoff)
         return FieldDevice(person, state, transport, temper, token, pace)
 
     async def _beside(self, host: Host, later: list[int], retired: list[int]) -> None:
@@ -198,7 +199,8 @@ class Conductor:
         step = scenario.looks.every_hours * 3600.0
         plan += [(at, "look", None) for at in np.arange(step, scenario.seconds, step).tolist()]
         rng = np.random.default_rng([scenario.seed, 0xFA1])
-        kills = np.sort(rng.uniform(0.05, 0.95, scenario.faults.kills)) * scenario.seconds
+        within = (scenario.faults.within_days or scenario.days) * DAY
+        kills = np.sort(rng.uniform(0.05, 0.95, scenario.faults.kills)) * within
         plan += [(at, "kill", None) for at in kills.tolist()]
         plan += _spread(later, scenario.seconds, "add") + _spread(retired, scenario.seconds, "go")
         for at, what, which in sorted(plan, key=lambda one: one[0]):
@@ -207,6 +209,8 @@ class Conductor:
             if what == "look":
                 await self._watch.check(await host.look(), host.keyring)
                 await self._look()
+                if self._watch.last_step >= (scenario.until_round or math.inf):
+                    break
             elif what == "kill":
                 await host.crash(scenario.faults.down_seconds)
             else:
@@ -214,7 +218,8 @@ class Conductor:
                 names = [self._crowd.items[one] for one in which]
                 await (host.add_items if what == "add" else host.retire_items)(names)
                 self._listed[which] = what == "add"
-        await self._wait_until(scenario.seconds)
+        else:
+            await self._wait_until(scenario.seconds)
         self._over.set()
 
     async def _wait_until(self, at: float) -> bool:

@@ -33,44 +33,58 @@ def draw_all(outcome: Outcome) -> list[tuple[str, str]]:
     return out
 
 
+def unit(o: Outcome) -> str:
+    """What the time of this run is told in."""
+    return "day" if o.scenario.days >= 1 else "minute"
+
+
+def scale(o: Outcome) -> float:
+    """Units in a day."""
+    return 1.0 if o.scenario.days >= 1 else 1440.0
+
+
 def _quality(axes: Axes, o: Outcome) -> None:
-    day = [one.day for one in o.looks]
+    day = [one.day * scale(o) for one in o.looks]
     curves = [
         Curve("fedrap", day, [one.ndcg10 for one in o.looks]),
         Curve("popularity", day, [one.ndcg10_popularity for one in o.looks]),
     ]
-    middle = [(one.day, one.ndcg10_central) for one in o.looks if one.ndcg10_central is not None]
+    middle = [
+        (one.day * scale(o), one.ndcg10_central)
+        for one in o.looks
+        if one.ndcg10_central is not None
+    ]
     if middle:
         curves.append(Curve(o.central, [d for d, _ in middle], [q for _, q in middle]))
-    draw_curves(axes, curves, "day", "NDCG@10 of the next item")
+    draw_curves(axes, curves, unit(o), "NDCG@10 of the next item")
 
 
 def _fair(axes: Axes, o: Outcome) -> None:
-    day = [one.day for one in o.looks]
+    day = [one.day * scale(o) for one in o.looks]
     draw_curves(
         axes,
         [
             Curve("light users", day, [one.light for one in o.looks]),
             Curve("heavy users", day, [one.heavy for one in o.looks]),
         ],
-        "day",
+        unit(o),
         "NDCG@10",
     )
 
 
 def _exposure(axes: Axes, o: Outcome) -> None:
-    day = [one.day for one in o.looks]
+    day = [one.day * scale(o) for one in o.looks]
     curve = Curve("promoted", day, [one.exposure for one in o.looks])
-    draw_curves(axes, [curve], "day", "share of people shown it")
+    draw_curves(axes, [curve], unit(o), "share of people shown it")
 
 
 def _participants(axes: Axes, o: Outcome) -> None:
-    day = [one.day for one in o.rounds]
+    day = [one.day * scale(o) for one in o.rounds]
     curves = [
         Curve("places", day, [float(one.places) for one in o.rounds]),
         Curve("updates", day, [float(one.updates) for one in o.rounds]),
     ]
-    draw_curves(axes, curves, "day", "devices in a round")
+    draw_curves(axes, curves, unit(o), "devices in a round")
 
 
 def _durations(axes: Axes, o: Outcome) -> None:
@@ -78,8 +92,10 @@ def _durations(axes: Axes, o: Outcome) -> None:
         some = [one for one in o.rounds if one.phase == phase and one.minutes is not None]
         if some:
             minutes = [one.minutes or 0.0 for one in some]
-            axes.scatter([one.day for one in some], minutes, s=9, color=colour, label=phase)
-    axes.set_xlabel("day")
+            axes.scatter(
+                [one.day * scale(o) for one in some], minutes, s=9, color=colour, label=phase
+            )
+    axes.set_xlabel(unit(o))
     axes.set_ylabel("minutes of a round")
     axes.set_ylim(bottom=0.0)
     axes.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.6)
@@ -94,8 +110,8 @@ def _reports(axes: Axes, o: Outcome) -> None:
 
 def _zeros(axes: Axes, o: Outcome) -> None:
     some = [one for one in o.released if one.zeros is not None]
-    curve = Curve("zeros", [one.day for one in some], [one.zeros or 0.0 for one in some])
-    draw_curves(axes, [curve], "day", "exact zeros in C")
+    curve = Curve("zeros", [one.day * scale(o) for one in some], [one.zeros or 0.0 for one in some])
+    draw_curves(axes, [curve], unit(o), "exact zeros in C")
 
 
 def _epsilons(axes: Axes, o: Outcome) -> None:
@@ -105,8 +121,9 @@ def _epsilons(axes: Axes, o: Outcome) -> None:
 
 
 def _bytes(axes: Axes, o: Outcome) -> None:
-    bars = [Bar("up", o.bytes_up_per_day / 1024), Bar("down", o.bytes_down_per_day / 1024)]
-    draw_bars(axes, bars, "kB per device and day")
+    each = 1024 if o.scenario.days >= 1 else 1024 / o.scenario.days
+    bars = [Bar("up", o.bytes_up_per_day / each), Bar("down", o.bytes_down_per_day / each)]
+    draw_bars(axes, bars, "kB per device" + (" and day" if o.scenario.days >= 1 else ""))
 
 
 _PLOTS: tuple[tuple[str, str, Callable[[Outcome], bool], Draw], ...] = (

@@ -41,7 +41,7 @@ def to_html(outcome: Outcome) -> str:
     """The whole page."""
     o = outcome
     about = (
-        f"{o.people:,} people of {o.dataset}, {o.items:,} items, {o.scenario.days:g} days on the "
+        f"{o.people:,} people of {o.dataset}, {o.items:,} items, {_length(o)} on the "
         f"{o.clock} clock, seed {o.scenario.seed}; computed in {o.seconds:.0f} s."
     )
     answers = "".join(
@@ -65,6 +65,11 @@ def to_html(outcome: Outcome) -> str:
         f"<details><summary>Scenario and settings</summary><pre>{escape(_settings(o))}</pre>"
         "</details>\n</body></html>\n"
     )
+
+
+def _length(o: Outcome) -> str:
+    days = o.scenario.days
+    return f"{days:g} days" if days >= 1 else f"{days * 1440:.1f} minutes"
 
 
 def answer_all(o: Outcome) -> list[tuple[str, str, str]]:
@@ -95,8 +100,9 @@ def _epsilon(o: Outcome) -> tuple[str, str, str]:
 
 
 def _traffic(o: Outcome) -> tuple[str, str, str]:
-    up, down = o.bytes_up_per_day / 1024, o.bytes_down_per_day / 1024
-    return "Traffic", f"{up + down:.1f} kB", f"per device and day: {up:.1f} up, {down:.1f} down"
+    days, words = (1.0, "device and day") if o.scenario.days >= 1 else (o.scenario.days, "device")
+    up, down = o.bytes_up_per_day * days / 1024, o.bytes_down_per_day * days / 1024
+    return "Traffic", f"{up + down:.1f} kB", f"per {words}: {up:.1f} up, {down:.1f} down"
 
 
 def _rounds(o: Outcome) -> tuple[str, str, str]:

@@ -52,6 +52,7 @@ class Phones(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         0.15, 0.15, 0.15, 0.15, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.55, 0.7,
     )  # fmt: skip
     period: Positive = 3600.0  # seconds between two tries when all is well
+    backoff: Positive = 30.0  # seconds after the first failure; doubles with each
     compute_seconds: NotNegative = 2.0  # median of one local round
     compute_spread: NotNegative = 0.8  # of its logarithm, from phone to phone
     consent: Share = 1.0  # share of people who agree
@@ -95,7 +96,8 @@ class Behaviours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens to the coordinator."""
 
-    kills: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0  # kill -9, spread over the scenario
+    kills: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0  # kill -9, spread at random
+    within_days: Positive | None = None  # over so many days; else over the whole scenario
     down_seconds: NotNegative = 2.0  # until it is started again
 
 
@@ -122,6 +124,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
     clock: Literal["virtual", "wall"] = "virtual"
     days: Positive = 7.0
+    until_round: Count | None = None  # ends earlier, when that step was released
     joined: Literal["in-process", "http"] = "in-process"  # how devices reach the coordinator
     population: Population = Population()
     phones: Phones = Phones()

@@ -185,6 +185,11 @@ class Watch:
                     raise Broken("a device and the database disagree on epsilon")
             self.checked.ledgers += 1
 
+    @property
+    def last_step(self) -> int:
+        """The newest step that was released and checked; 0 before the first."""
+        return max(self._counted.values(), default=0)
+
     def spent(self, device: bytes) -> list[int]:
         """Steps that a device was charged for, by the database."""
         return self._steps.get(device, [])

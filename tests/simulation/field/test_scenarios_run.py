@@ -144,9 +144,10 @@ def test_the_command_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_real_process_that_is_killed(tmp_path: Path) -> None:
     """Killed -9 twice while devices are at work; nothing accepted is lost, rounds go on."""
     outcome = run(
-        "coordinator-crashes", tmp_path, days=14 / 86400, faults__kills=2,
+        "coordinator-crashes", tmp_path, days=90 / 86400, until_round=6, faults__kills=2,
+        faults__within_days=6 / 86400,
         coordinator__round__min_seconds=0.5, coordinator__round__total=200,
-        coordinator__privacy__cap=200, looks__every_hours=5 / 3600,
+        coordinator__privacy__cap=200, looks__every_hours=1 / 3600,
         population__arrive_days=0.0, faults__down_seconds=0.1,
     )  # fmt: skip
     assert outcome.reports["unreachable"] > 0

@@ -1,0 +1,124 @@
+"""Rounds of `solve` with attackers among the devices, on the engine: a cell takes seconds.
+
+Beside the field, which plays every message: the same step of the core and the same shares, no wire,
+no clock. Everybody's last item is kept apart and asked for at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedrap_core.learn import Learner, Learning, RoundSum, learn_step
+from fedrap_core.plan import Scoring, SolveMethod
+from fedrap_core.quantize import quantize_rows
+from fedrap_core.support import withheld_rows
+from fedrap_simulation.data.interactions import Histories, Interactions
+from fedrap_simulation.engine.solve_rounds import sum_shares
+from fedrap_simulation.engine.solve_scoring import derive_tastes
+from fedrap_simulation.engine.types import Matrix
+from fedrap_simulation.protocols.measure import gains
+
+ROUNDS, COHORT, CAP, ETA, DECAY = 60, 0.094, 10, 0.2, 0.985
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What came of it."""
+
+    exposure: float
+    ndcg10: float
+    withheld: float  # share of the catalogue
+    support: float  # of the promoted item
+
+
+def play_rounds(
+    data: Interactions,
+    attackers: float,
+    clip: float,
+    row_clip: float | None,
+    min_support: float,
+    row_step: float | None,
+    seed: int,
+) -> Cell:
+    """All rounds, then one question to every honest person."""
+    items, method = len(data.items), SolveMethod(dim=32, prefixes=20)
+    known, targets = _apart(data)
+    people, rng = len(known), np.random.default_rng([seed, 0xBAD])
+    counts = np.bincount(known.items, minlength=items)
+    promoted = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
+    bad = np.zeros(people, dtype=np.bool_)
+    bad[rng.permutation(people)[: round(attackers * people)]] = True
+    density = len(known.items) / people / items
+    learning = Learning(
+        eta=ETA, decay=DECAY, population=people, density=density, settled=ROUNDS,
+        min_support=min_support, row_step=row_step,
+    )  # fmt: skip
+    state = Learner(_published(rng.normal(0.0, learning.spread, (items, method.dim))))
+    used, last = np.zeros(people, dtype=np.int64), np.zeros(people, dtype=np.bool_)
+    for step in range(ROUNDS):
+        free = rng.permutation(np.flatnonzero((used < CAP) & ~last))
+        who = np.sort(free[: round(COHORT * people)])
+        last[:] = False
+        last[who] = True
+        used[who] += 1
+        honest = known.some(who[~bad[who]])
+        total = sum_shares(honest, state.common, method, clip=clip, row_clip=row_clip or np.inf)
+        total = _pushed(total, state.common, promoted, int(bad[who].sum()))
+        learnt = learn_step(state, total, method, learning, step)
+        state = Learner(_published(learnt.common), learnt.gram, learnt.support)
+    served = ~withheld_rows(state.support, min_support, items)
+    asked = np.flatnonzero(~bad)
+    exposure, quality = _ask(state.common, known.some(asked), targets[asked], promoted, served)
+    behind = 0.0 if state.support is None else float(state.support[promoted])
+    return Cell(exposure, quality, float(1.0 - served.mean()), behind)
+
+
+def _apart(data: Interactions) -> tuple[Histories, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Histories without their last item, and those items; people with fewer than three go."""
+    time = np.zeros(len(data)) if data.time is None else data.time
+    order = np.lexsort((np.arange(len(data)), time, data.user))
+    user, item = data.user[order], data.item[order].astype(np.int64)
+    cuts = np.cumsum(np.bincount(user, minlength=len(data.users)))[:-1]
+    parts = [part for part in np.split(item, cuts) if len(part) >= 3]
+    starts = np.concatenate([[0], np.cumsum([len(part) - 1 for part in parts])]).astype(np.int64)
+    known = np.concatenate([part[:-1] for part in parts])
+    return Histories(starts, known), np.array([part[-1] for part in parts])
+
+
+def _pushed(total: RoundSum, common: Matrix, promoted: int, count: int) -> RoundSum:
+    """The sum with attackers: each sends all that the bound allows, towards most users."""
+    if not count:
+        return total
+    liked = common[np.argsort(-np.linalg.norm(common, axis=1))[: max(1, len(common) // 10)]]
+    towards = liked.mean(axis=0)
+    push = -count * total.bound * towards / max(1e-12, float(np.linalg.norm(towards)))
+    values = np.zeros_like(common)
+    values[total.rows] = total.values
+    values[promoted] += push
+    rows = np.union1d(total.rows, [promoted])
+    return RoundSum(rows, values[rows], total.triangle, total.devices + count, total.bound)
+
+
+def _ask(
+    common: Matrix,
+    known: Histories,
+    targets: np.ndarray[tuple[int], np.dtype[np.int64]],
+    promoted: int,
+    served: np.ndarray[tuple[int], np.dtype[np.bool_]],
+) -> tuple[float, float]:
+    tastes, people = derive_tastes(common, known, Scoring()), np.arange(len(known))
+    shared = tastes.shared(people)
+    scores = np.asarray(shared + tastes.personal(people, shared))  # (A, m)
+    scores[:, ~served] = -np.inf
+    scores[known.owners, known.items] = -np.inf
+    mine = scores[:, promoted]
+    shown = np.isfinite(mine) & ((scores > mine[:, None]).sum(axis=1) < 10)
+    target = scores[people, targets]
+    ranks = np.where(np.isfinite(target), (scores >= target[:, None]).sum(axis=1) - 1, len(common))
+    return float(shown.mean()), float(gains(ranks).mean())
+
+
+def _published(common: Matrix) -> Matrix:
+    return quantize_rows(common).to_float().astype(np.float64)
