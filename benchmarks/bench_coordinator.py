@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,12 +136,15 @@ class Crowd:
     def __init__(self, port: int, at_once: int = AT_ONCE) -> None:
         self._connections = [Connection("127.0.0.1", port) for _ in range(at_once)]
 
-    async def send(self, requests: list[bytes]) -> tuple[list[bytes], list[float]]:
-        """All answers, which must be good, and their seconds."""
+    async def send(
+        self, requests: list[bytes], done: Callable[[int], None] = lambda count: None
+    ) -> tuple[list[bytes], list[float]]:
+        """All answers, which must be good, and their seconds; `done` hears of each answer."""
         answers, seconds = [b""] * len(requests), [0.0] * len(requests)
-        waiting = iter(range(len(requests)))
+        waiting, count = iter(range(len(requests))), 0
 
         async def work(connection: Connection) -> None:
+            nonlocal count
             for place in waiting:
                 begun = time.perf_counter()
                 reply = await connection.send(requests[place])
@@ -149,6 +152,8 @@ class Crowd:
                 if reply.status != 200:
                     raise RuntimeError(f"refused: {reply.status} {reply.body!r}")
                 answers[place] = reply.body
+                count += 1
+                done(count)
 
         await asyncio.gather(*(work(one) for one in self._connections))
         return answers, seconds
@@ -184,13 +189,15 @@ async def throughput(site: Site, devices: list[CheapDevice]) -> tuple[dict[str, 
         device.sends(round_id, body)
         for device, (round_id, body) in zip(devices, bodies, strict=True)
     ]
-    memory, quarter = [], len(devices) // 4
+    memory: list[dict[str, float]] = []
+    quarter = len(devices) // 4
+
+    def look(held: int) -> None:
+        if held % quarter == 0:
+            memory.append({"held": held, "resident_mb": round(site.resident_mb(), 1)})
+
     spent, own, begun = site.cpu_seconds(), _own_cpu(), time.perf_counter()
-    seconds: list[float] = []
-    for start in range(0, len(devices), quarter):
-        _, some = await crowd.send(requests[start : start + quarter])
-        seconds += some
-        memory.append({"held": len(seconds), "resident_mb": round(site.resident_mb(), 1)})
+    _, seconds = await crowd.send(requests, look)
     took = time.perf_counter() - begun
     crowd.close()
     found = {

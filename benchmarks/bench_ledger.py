@@ -3,7 +3,8 @@
 Batches of the real store: a nonce, the decision, the charge and the place in the round each. Two
 populations are run with the same number of participants, because the cost of a round must follow
 its participants and not everybody who is enrolled: `growth` is the time per admission, and per
-device of a release, in the large population over that in the small one.
+device of a release, in the large population over that in the small one. `count_for_the_page`: a
+pass over all devices for the operator's page, which makes one every `count_every_seconds`.
 
     python benchmarks/bench_ledger.py            # 4,000 admissions, quick
     python benchmarks/bench_ledger.py --full     # 100,000 devices are admitted
@@ -32,6 +33,7 @@ from fedrap_coordinator.store.batches import Ask, Given, Rule
 from fedrap_coordinator.store.engine import CONNECTIONS, open_engine
 from fedrap_coordinator.store.protocol import StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
+from fedrap_coordinator.watching import MOST_OF_TIME, SLOW_SECONDS
 from fedrap_core.plan import Privacy
 
 BATCH = 64  # requests of one transaction, as under load
@@ -89,11 +91,17 @@ async def measure(url: str, population: int, cohort: int, rounds: int) -> dict[s
             times = await one_round(store, step, range(first, first + cohort))
             asked, settled = asked + times[0], settled + times[1]
         admissions = cohort * rounds
+        begun = time.perf_counter()
+        await store.device_states(rounds + 1, SEPARATION, CAP, 0.0)
+        await store.counts()
+        counted = time.perf_counter() - begun
         return {
             "population": population,
             "admissions": admissions,
             "admissions_per_second": round(admissions / asked, 1),
             "release_microseconds_per_device": round(1e6 * settled / admissions, 2),
+            "count_for_the_page_ms": round(1e3 * counted, 1),
+            "count_every_seconds": round(max(SLOW_SECONDS, counted / MOST_OF_TIME), 1),
         }
     finally:
         await store.close()

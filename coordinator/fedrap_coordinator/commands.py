@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     configure_logs()
     keyring = open_keyring(Path(settings.keys))
     app = create_app(settings, SqlStore(settings.database), keyring)
+    app.on_startup.append(_settle_memory)
     where = settings.serve
     context = server_context(where)
     scheme = "http" if context is None else "https"
@@ -109,6 +111,17 @@ def _serve(arguments: argparse.Namespace) -> int:
         shutdown_timeout=where.shutdown_seconds,
     )  # fmt: skip
     return 0
+
+
+async def _settle_memory(_: web.Application) -> None:
+    """Less work for the garbage collector, which took a tenth of the time under load.
+
+    What was made to serve stays for good, so it need not be looked at again; and a request leaves
+    few cycles behind, so looking after every 700 new objects is too often.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 def _tokens(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,6 @@ from fedrap_coordinator.releases import (
     check_settings,
     first_model,
     load_model,
-    next_model,
     plan_after,
 )
 from fedrap_coordinator.round_keys import RoundKeys
@@ -30,6 +29,7 @@ from fedrap_coordinator.rounds import Phase, Round, RoundLimits
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.batches import Tally
 from fedrap_coordinator.store.protocol import Store
+from fedrap_coordinator.summing import Summing
 from fedrap_coordinator.tempo import Tempo
 from fedrap_core.errors import BrokenModel
 from fedrap_core.plan import Plan
@@ -58,13 +58,13 @@ class Stepper:
         self._keyring = keyring
         self._settings = settings
         self._clock = clock
-        self._reached = reached
         self._keys = RoundKeys(keyring, settings.sealing.rotate_hours, clock, reached)
         self._plan = settings.plan()
         self._task = b""
         self._model: Model | None = None
         self._round: Round | None = None
         self._tempo = Tempo(settings.round, clock)
+        self._summing = Summing(store, self.aggregator, settings, self._tempo, reached)
 
     @property
     def task(self) -> bytes:
@@ -106,6 +106,8 @@ class Stepper:
         round_ = self._round
         if round_ is None or round_.id != round_id or tally.phase is None:
             return
+        if tally.assigned <= round_.assigned and tally.accepted <= round_.accepted:
+            return  # a batch says the same to all that are in it
         self._round = replace(
             round_,
             assigned=max(round_.assigned, tally.assigned),
@@ -275,24 +277,9 @@ class Stepper:
         """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
         assert self._round is not None
         assert self._model is not None
-        round_, model, view = self._round, self._model, await self._store.extent()
-        self._reached("summing")
+        round_, model = self._round, self._model
         try:
-            summed = await self.aggregator.total(
-                self._store.sealed_updates(round_.id),
-                model.common,
-                self._plan,
-                self._task,
-                round_.step,
-            )
-            total = summed.total
-            self._reached("summed")
-            alike = await self._store.alike(model.common.size)  # of items that are new
-            made = await asyncio.to_thread(
-                next_model, self._task, model, total, view, self._settings, summed.clip,
-                alike, self._tempo.now(round_),
-            )  # fmt: skip
-            self._reached("learnt")
+            made = await self._summing.next_release(self._task, round_, model, self._plan)
         except BrokenModel:
             log.exception("round abandoned", extra={"step": round_.step})
             if await self._move(Phase.ABANDONED):
@@ -304,7 +291,7 @@ class Stepper:
             await self._refresh()
             return
         self._model = made
-        log.info("released", extra={"version": made.stored.version, "updates": total.devices})
+        log.info("released", extra={"version": made.stored.version, "updates": made.stored.devices})
         self._tempo.end(round_)
         self._adopt(None)
         await self._store.prune_releases(self._settings.releases.keep)

@@ -45,6 +45,7 @@ class Telemetry:
             buckets=_ROUND_SECONDS, registry=self.registry,
         )  # fmt: skip
         self.registry.register(_Gauges(gauges))
+        self._found: dict[tuple[str, int], tuple[Histogram, Counter, Counter]] = {}
         self._pending: Sums[str] = Sums()
         self.bytes_up = self.bytes_down = 0
 
@@ -74,11 +75,12 @@ class Telemetry:
         started = time.perf_counter()
         answer = await handler(request)
         route = request.match_info.route.name or "?"
-        self._requests.labels(route, str(answer.status)).observe(time.perf_counter() - started)
         up = request.content_length or 0
         down = answer.content_length or 0
-        self._up.labels(route).inc(up)
-        self._down.labels(route).inc(down)
+        took, received, sent = self._counters_of(route, answer.status)
+        took.observe(time.perf_counter() - started)
+        received.inc(up)
+        sent.inc(down)
         self.bytes_up += up
         self.bytes_down += down
         if isinstance(answer, ProblemAnswer):
@@ -88,6 +90,18 @@ class Telemetry:
         elif route == "updates" and answer.status == 200:
             self._accepted.inc()
         return answer
+
+    def _counters_of(self, route: str, status: int) -> tuple[Histogram, Counter, Counter]:
+        """Kept: to find them by their labels costs more than to count."""
+        known = self._found.get((route, status))
+        if known is None:
+            known = (
+                self._requests.labels(route, str(status)),
+                self._up.labels(route),
+                self._down.labels(route),
+            )
+            self._found[route, status] = known
+        return known
 
 
 METRICS_TYPE = CONTENT_TYPE_LATEST

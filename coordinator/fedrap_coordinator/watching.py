@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import math
+import time
 from collections.abc import AsyncIterator, Callable
 
 import numpy as np
@@ -26,7 +27,8 @@ from fedrap_coordinator.telemetry import PHASES, Gauges, Telemetry
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two looks
-SLOW_SECONDS = 10.0  # between two counts of all devices and items
+SLOW_SECONDS = 10.0  # between two counts of all devices
+MOST_OF_TIME = 0.01  # that counting takes: of a million devices it is done less often
 
 
 class Watch:
@@ -48,7 +50,9 @@ class Watch:
         self._in_hand = in_hand
         self._states = DeviceStates()
         self._catalogue: Document = {}
+        self._tokens = 0
         self._counted_at, self._counted_step = -math.inf, 0
+        self._rest = 0.0  # seconds that the last count asks for
         self._zeros = (0, 0.0)  # version, share
         self._seen: bytes | None = None
         self._since = clock()
@@ -136,7 +140,10 @@ class Watch:
             self._noted, self._since = set(), self._clock()
 
     async def _count(self) -> None:
-        """Devices by state and the catalogue; a pass over all of them, so not at every look."""
+        """Devices by state and the catalogue; a pass over all of them, so not at every look.
+
+        A million devices take a second, and are counted again when 99 more have passed.
+        """
         round_, model = self._coordinator.round, self._coordinator.model
         step = 1 if model is None else model.stored.step + 1
         if round_ is not None:
@@ -144,13 +151,16 @@ class Watch:
         extent = await self._store.extent()
         if self._catalogue.get("version") != extent.catalogue:
             self._catalogue = await overview.catalogue_lines(self._store)
-        if step == self._counted_step and self._clock() - self._counted_at < SLOW_SECONDS:
+        age = self._clock() - self._counted_at
+        if age < self._rest or (step == self._counted_step and age < SLOW_SECONDS):
             return
         self._counted_at, self._counted_step = self._clock(), step
-        rule = self._coordinator.plan.privacy
+        rule, started = self._coordinator.plan.privacy, time.perf_counter()
         self._states = await self._store.device_states(
             step, rule.separation, rule.cap, self._clock()
         )
+        self._tokens = (await self._store.counts()).tokens
+        self._rest = (time.perf_counter() - started) / MOST_OF_TIME
 
     async def document(self) -> Document:
         """Everything that the page shows."""
@@ -171,7 +181,7 @@ class Watch:
             "releases": overview.release_lines(await store.release_history(overview.RELEASES)),
             "quality": overview.quality_lines(await store.quality(200)),
             "privacy": privacy,
-            "devices": overview.device_lines(self._states, (await store.counts()).tokens),
+            "devices": overview.device_lines(self._states, self._tokens),
             "catalogue": self._catalogue,
             "traffic": {
                 "bytes_up": self.telemetry.bytes_up, "bytes_down": self.telemetry.bytes_down,

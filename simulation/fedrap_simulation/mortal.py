@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from fedrap_coordinator import releases, stepping
+from fedrap_coordinator import releases, summing
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.settings import Settings
@@ -145,4 +145,4 @@ def _write_sums(site: Site) -> None:
             file.write(json.dumps(line) + "\n")
         return learn(task, model, total, *rest)
 
-    setattr(stepping, "next_model", next_model)  # noqa: B010
+    setattr(summing, "next_model", next_model)  # noqa: B010

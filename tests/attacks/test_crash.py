@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedrap_coordinator import stepping
+from fedrap_coordinator import summing
 from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.handlers import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
@@ -100,7 +100,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
         seen.append(total)
         return next_model(task, model, total, view, settings, clip, alike, now)
 
-    monkeypatch.setattr(stepping, "next_model", spy)
+    monkeypatch.setattr(summing, "next_model", spy)
     return seen
 
 

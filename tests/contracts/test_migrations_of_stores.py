@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import msgpack
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from fedrap_coordinator.errors import StoreUnavailable
+from fedrap_coordinator.releases import load_model
 from fedrap_coordinator.rounds import Phase
 from fedrap_coordinator.store import migrations
 from fedrap_coordinator.store.engine import open_engine
 from fedrap_coordinator.store.operator_protocol import StoredRelease
 from fedrap_coordinator.store.schema import SCHEMA, metadata
 from fedrap_coordinator.store.sql import SqlStore
+from fedrap_core.errors import MalformedMessage
+from fedrap_core.quantize import QuantizedRows
+from fedrap_core.wire.releases import model_hash
 from tests.contracts.one_by_one import assign
 from tests.contracts.test_stores import device_id, round_id
 
+ITEMS = QuantizedRows(
+    np.array([[0, 5, 0], [-127, 0, 1]], dtype=np.int8), np.array([0.5, 0.25], dtype=np.float32)
+)
 # Schema 1 as it was made, in words of both databases; BYTES is BLOB or BYTEA.
 SCHEMA_1 = """
 CREATE TABLE meta (name VARCHAR(40) PRIMARY KEY, value BYTES NOT NULL);
@@ -59,7 +68,59 @@ def fill_schema_1(url: str) -> None:
             sa.text("INSERT INTO update_ VALUES (:round, :device, :digest, 9, NULL)"),
             {"round": round_id(1), "device": device_id(1), "digest": b"d"},
         )
+        db.execute(
+            sa.text("INSERT INTO release VALUES (3, 2, 1, :body, NULL)"), {"body": _old_release()}
+        )
+        db.execute(sa.text("INSERT INTO release VALUES (2, 1, 1, :body, NULL)"), {"body": b"torn"})
     engine.dispose()
+
+
+def _old_release() -> bytes:
+    """A release as schemas 1 to 4 have it: all values, no bitmap."""
+    fields = {
+        "v": 1, "type": "release", "task": bytes(16), "version": 3, "step": 2, "size": 2, "dim": 3,
+        "catalogue": 1, "scoring": {"name": "paper", "seed": 1}, "model": model_hash(ITEMS),
+        "scales": ITEMS.scales.tobytes(), "values": ITEMS.values.tobytes(),
+    }  # fmt: skip
+    return bytes(msgpack.packb(fields, use_bin_type=True))
+
+
+async def test_stored_releases_without_bitmaps_keep_their_c_and_its_hash(database: str) -> None:
+    fill_schema_1(database)
+    for _ in range(2):
+        store = SqlStore(database)
+        await store.open()
+        release, torn = await store.release(3), await store.release(2)
+        await store.close()
+        assert release is not None
+        model = load_model(release)
+        assert np.array_equal(model.common.items.values, ITEMS.values)
+        assert len(model.message.values) == 3
+        assert model.message.model == model_hash(ITEMS)
+        assert torn is not None
+        with pytest.raises(MalformedMessage):
+            load_model(torn)
+
+
+async def test_releases_of_schema_4_get_bitmaps_where_they_are(database: str) -> None:
+    store = SqlStore(database)
+    await store.open()
+    insert = "INSERT INTO release (version, step, devices, body) VALUES (3, 2, 1, :body)"
+
+    def turn_back(db: sa.Connection) -> None:
+        db.execute(sa.text("ALTER TABLE release DROP COLUMN support"))
+        db.execute(sa.text("UPDATE meta SET value = :four WHERE name = 'schema'"), {"four": b"4"})
+        db.execute(sa.text(insert), {"body": _old_release()})
+
+    await store._run(turn_back)
+    await store.close()
+    store = SqlStore(database)
+    await store.open()
+    release = await store.release(3)
+    await store.close()
+    assert release is not None
+    assert np.array_equal(load_model(release).common.items.values, ITEMS.values)
+    _same_tables(database)
 
 
 async def test_schema_1_becomes_this_one_and_nothing_is_lost(database: str) -> None:

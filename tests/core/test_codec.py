@@ -220,7 +220,8 @@ def test_no_scalar_of_a_message_may_be_nan_or_out_of_range(bad: float) -> None:
         decode(Offer, encode(msgspec.structs.replace(offer, closes_in=bad)))
     release = Release(
         task=bytes(16), version=1, step=0, size=0, dim=1, catalogue=0,
-        scoring=Scoring(w0=bad), model=bytes(32), scales=b"", values=b"",
+        scoring=Scoring(w0=bad), model=bytes(32), scales=b"", bitmap=b"",
+            values=b"",
     )  # fmt: skip
     with pytest.raises(MalformedMessage):
         decode(Release, encode(release))

@@ -92,7 +92,10 @@ def test_from_a_larger_c_or_another_dim_there_is_no_delta() -> None:
         {"rows": b"abc"},
         {"rows": b""},
         {"scales": b""},
+        {"bitmap": b""},
+        {"bitmap": bytes(3)},
         {"values": bytes(7)},
+        {"values": b""},
         {"rows": np.array([5, 4, 3, 20, 21], dtype="<u4").tobytes()},
         {"rows": np.array([1, 1, 2, 20, 21], dtype="<u4").tobytes()},
         {"rows": np.array([1, 2, 3, 20, 22], dtype="<u4").tobytes()},
@@ -109,7 +112,7 @@ def test_a_delta_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
 @given(st.data())
 def test_a_damaged_delta_is_refused(data: st.DataObject) -> None:
     old, delta = _delta()
-    field = data.draw(st.sampled_from(["rows", "scales", "values"]))
+    field = data.draw(st.sampled_from(["rows", "scales", "bitmap", "values"]))
     raw = bytearray(getattr(delta, field))
     place = data.draw(st.integers(0, len(raw) - 1))
     raw[place] ^= data.draw(st.integers(1, 255))

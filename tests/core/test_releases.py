@@ -69,7 +69,7 @@ def test_another_shape_of_the_same_bytes_has_another_hash() -> None:
 
 
 @quick
-@given(st.sampled_from(["scales", "values", "model"]), st.data())
+@given(st.sampled_from(["scales", "bitmap", "values", "model"]), st.data())
 def test_numbers_that_do_not_have_the_stated_hash_break_a_model(
     field: str, data: st.DataObject
 ) -> None:
@@ -88,7 +88,10 @@ def test_numbers_that_do_not_have_the_stated_hash_break_a_model(
         ("size", 0),
         ("dim", 2),
         ("dim", 4),
+        ("size", 2**31),
         ("scales", b""),
+        ("bitmap", b""),
+        ("bitmap", b"\xff\xff\x03\x00"),
         ("values", b""),
     ],
 )
@@ -111,6 +114,7 @@ def test_a_release_with_an_honest_hash_and_hostile_scales_breaks_a_model(scale: 
     hostile = msgspec.structs.replace(
         _release(size=1),
         scales=items.scales.tobytes(),
+        bitmap=b"\x07",
         values=items.values.tobytes(),
         model=model_hash(items),
     )

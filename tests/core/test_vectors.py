@@ -165,6 +165,21 @@ def replay_release(case: Case) -> None:
     assert codec.encode(made) == raw
 
 
+def replay_delta(case: Case) -> None:
+    (raw,) = _bytes(case, "bytes")
+    old, delta = _items(case["old"]), codec.decode(messages.Delta, raw)
+    common = releases.apply_delta(old, delta)
+    new = _items(case["new"])
+    assert np.array_equal(common.items.values, new.items.values)
+    assert np.array_equal(common.items.scales, new.items.scales)
+    assert releases.model_hash(new.items).hex() == case["hash"]
+    again = CommonItems(delta.version, new.items)
+    release = releases.pack_release(delta.task, delta.step, again, delta.catalogue, delta.scoring)
+    made = releases.pack_delta(old, again, release)
+    assert made is not None
+    assert codec.encode(made) == raw
+
+
 def replay_solve(case: Case) -> None:
     common, taste, _ = _taste(case)
     assert taste.items.tolist() == case["items"]

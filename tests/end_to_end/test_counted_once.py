@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedrap_coordinator import stepping
+from fedrap_coordinator import summing
 from fedrap_coordinator.handlers import COORDINATOR
 from fedrap_coordinator.releases import Model, next_model
 from fedrap_core.learn import RoundSum
@@ -33,7 +33,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
         seen.append(total)
         return next_model(task, model, total, *rest)
 
-    monkeypatch.setattr(stepping, "next_model", spy)
+    monkeypatch.setattr(summing, "next_model", spy)
     return seen
 
 

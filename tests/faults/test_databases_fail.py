@@ -19,7 +19,7 @@ from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.wire.codec import encode
 from tests.harness import Answer, Served, one_cell, serve, small_settings
-from tests.postgres import postgres_url
+from tests.postgres import own_server, postgres_url
 
 
 async def _sent(served: Served, count: int) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:
@@ -112,6 +112,25 @@ async def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:
         await _until(lambda: coordinator.is_ready)
         assert [(await send()).status for send in (second, third, first)] == [200, 200, 200]
         assert (await coordinator.release(None)).version == 2
+
+
+async def test_a_postgresql_server_that_stops_or_crashes_and_starts_again() -> None:
+    """The real server: what it said is kept is kept, and the round goes on when it is back."""
+    with own_server() as server:
+        async with serve(small_settings(updates=4), SqlStore(server.url)) as served:
+            coordinator = served.app[COORDINATOR]
+            sends = await _sent(served, 4)
+            for number, mode in enumerate(("fast", "immediate")):
+                assert (await sends[number]()).status == 200
+                await asyncio.to_thread(server.stop, mode)
+                _is_away(await sends[number + 1]())
+                await _until(lambda: not coordinator.is_ready)
+                _is_away(await sends[number]())  # a device that did not hear the answer
+                await asyncio.to_thread(server.start)
+                await _until(lambda: coordinator.is_ready)
+            assert [(await send()).status for send in reversed(sends)] == [200] * 4
+            assert coordinator.model is not None
+            assert (coordinator.model.stored.step, coordinator.model.stored.devices) == (1, 4)
 
 
 @pytest.mark.spec("7.6")

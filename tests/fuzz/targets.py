@@ -18,6 +18,7 @@ from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import Plan
 from fedrap_core.quantize import QuantizedRows
+from fedrap_core.wire.bitmaps import unpack_entries
 from fedrap_core.wire.certificates import read_certificate
 from fedrap_core.wire.codec import decode, decode_value
 from fedrap_core.wire.keys import private_from_bytes, public_from_point
@@ -40,6 +41,7 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "plan": lambda raw: decode_value(Plan, raw),
     "share": lambda raw: decode_share(raw, 4),
     "release": lambda raw: unpack_release(decode(Release, raw, _LARGEST)),
+    "bitmap": lambda raw: unpack_entries(raw[:3], raw[3:], 3, 7),
     "delta": lambda raw: apply_delta(_COMMON, decode(Delta, raw, _LARGEST)),
     "update": lambda raw: read_update(raw, _LARGEST),
     "sealed update": lambda raw: open_update(read_update(raw, _LARGEST), _KEY),

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.old_releases import give_bitmaps
 
 _LOCK = 0x66656472  # of PostgreSQL: two processes that start at once make one schema
 
@@ -36,7 +37,8 @@ STEPS: dict[int, tuple[str, ...]] = {
     ),
     # A version may publish the C of an earlier step again, so a step is no longer unique there.
     4: ("ALTER TABLE round ADD COLUMN closed_at FLOAT", "ALTER TABLE release RENAME TO release_3"),
-    5: (),  # release.support, whose kind has another name in each database
+    # release.support, whose kind has another name in each database; bitmaps, see old_releases.py
+    5: (),
 }
 _COPIED = (
     "INSERT INTO release (version, step, devices, body, gram) "
@@ -73,6 +75,8 @@ def open_schema(db: sa.Connection) -> None:
     if known is not None and known < 4:
         for statement in _COPIED:
             db.execute(sa.text(statement))
+    if known is not None and known < 5:
+        give_bitmaps(db)
     if known is None:
         db.execute(t.meta.insert().values(name="schema", value=_written()))
 

@@ -49,12 +49,13 @@ class SqlStore(SqlOperator):
         self._reached = reached
         sqlite = self._engine.dialect.name == "sqlite"
         # SQLite has one writer, so it gets one thread; waiting for that thread is the only lock.
-        # Its readers see what was committed and wait for nobody.
+        # Its readers see what was committed and wait for nobody; there are two, so that a pass
+        # over a whole table keeps no device waiting.
         threads = 1 if sqlite else CONNECTIONS
         self._writers = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="fedrap-store")
         self._readers = self._writers
         if sqlite:
-            self._readers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fedrap-reads")
+            self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="fedrap-reads")
         self._reading = self._engine.execution_options(**{READS: True})
 
     async def _run(self, body: Callable[..., T], *arguments: object) -> T:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -84,32 +87,33 @@ def _add(db: sa.Connection, device: bytes, public_key: bytes, now: float, terms:
 
 def find(db: sa.Connection, device: bytes) -> DeviceRecord | None:
     """A device's record."""
-    row = db.execute(t.device.select().where(t.device.c.id == device)).first()
+    row = db.execute(_RECORDS.where(t.device.c.id == device)).first()
     return None if row is None else _record(row)
 
 
 def after(db: sa.Connection, device: bytes, count: int) -> Sequence[DeviceRecord]:
     """Up to `count` devices beyond the id `device`."""
-    query = t.device.select().where(t.device.c.id > device).order_by(t.device.c.id).limit(count)
+    query = _RECORDS.where(t.device.c.id > device).order_by(t.device.c.id).limit(count)
     return [_record(row) for row in db.execute(query)]
 
 
-def _record(row: sa.Row[tuple[object, ...]]) -> DeviceRecord:
-    return DeviceRecord(
-        row.id,
-        row.public_key,
-        row.participations,
-        row.last_step,
-        row.counted_step,
-        row.first_step,
-        row.not_before,
-        float("inf") if row.free_at >= _FOREVER else row.free_at,
-        float("inf") if row.valid_until >= _FOREVER else row.valid_until,
-        row.level,
-        row.revoked_at,
-        row.enrolled_at,
-        row.last_nonce,
-    )
+def _record(row: Sequence[Any]) -> DeviceRecord:
+    """A row of `_RECORDS`."""
+    values = list(row)
+    for place in _TIMES:
+        if values[place] >= _FOREVER:
+            values[place] = math.inf
+    return DeviceRecord(*values)
+
+
+_NAMES = [one.name for one in fields(DeviceRecord)]
+_TIMES = [_NAMES.index(name) for name in ("free_at", "valid_until")]
+_RECORDS = sa.select(*(t.device.c[name] for name in _NAMES))
+_LOCKED = (
+    _RECORDS.where(t.device.c.id.in_(sa.bindparam("devices", expanding=True)))
+    .order_by(t.device.c.id)
+    .with_for_update()
+)
 
 
 def keys(db: sa.Connection, devices: Sequence[bytes]) -> Sequence[bytes | None]:
@@ -122,8 +126,7 @@ def keys(db: sa.Connection, devices: Sequence[bytes]) -> Sequence[bytes | None]:
 
 def locked(db: sa.Connection, devices: Sequence[bytes]) -> dict[bytes, DeviceRecord]:
     """These devices, for this transaction alone until it ends; always locked in the same order."""
-    query = t.device.select().where(t.device.c.id.in_(devices)).order_by(t.device.c.id)
-    return {bytes(row.id): _record(row) for row in db.execute(query.with_for_update())}
+    return {bytes(row[0]): _record(row) for row in db.execute(_LOCKED, {"devices": devices})}
 
 
 def charge(db: sa.Connection, devices: Iterable[DeviceRecord]) -> None:

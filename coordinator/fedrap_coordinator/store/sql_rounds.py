@@ -15,6 +15,25 @@ from fedrap_coordinator.store.protocol import Charge, RoundRow, StoredRelease
 from fedrap_coordinator.store.sql_releases import insert_release
 
 _OVER = tuple(phase.value for phase in OVER)
+# What every batch asks is built once: building cost as much as running it.
+_TALLY = (
+    sa.select(t.round_.c.phase, t.round_.c.assigned, t.round_.c.accepted)
+    .where(t.round_.c.id == sa.bindparam("round"))
+    .with_for_update()
+)
+_CAME = sa.and_(
+    t.update.c.round_id == t.assignment.c.round_id,
+    t.update.c.device_id == t.assignment.c.device_id,
+)
+_PLACES = (
+    sa.select(t.assignment.c.device_id, t.update.c.digest)
+    .select_from(t.assignment.outerjoin(t.update, _CAME))
+    .where(
+        t.assignment.c.round_id == sa.bindparam("round"),
+        t.assignment.c.device_id.in_(sa.bindparam("devices", expanding=True)),
+    )
+)
+_ADD = t.update.insert()
 _OPENING = 0x66656473  # of PostgreSQL: two processes that open a round at once open one
 
 
@@ -66,10 +85,9 @@ def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
 def charges_after(db: sa.Connection, round_id: bytes, after: bytes, count: int) -> Sequence[Charge]:
     """Up to `count` places of devices beyond `after`, in order of device."""
     a, u = t.assignment.c, t.update.c
-    came = sa.and_(u.round_id == a.round_id, u.device_id == a.device_id)
     query = (
         sa.select(a.device_id, u.digest)
-        .select_from(t.assignment.outerjoin(t.update, came))
+        .select_from(t.assignment.outerjoin(t.update, _CAME))
         .where(a.round_id == round_id, a.device_id > after)
         .order_by(a.device_id)
         .limit(count)
@@ -129,21 +147,16 @@ def add_updates(
 ) -> tuple[Sequence[Added], Tally]:
     """Read with locks, decide, write: nobody else adds to this round or ends it meanwhile."""
     tally, names = _locked(db, round_id), sorted({one.device for one in sent})
-    devices, a, u = sql_devices.locked(db, names), t.assignment.c, t.update.c
-    came = sa.and_(u.round_id == a.round_id, u.device_id == a.device_id)
-    rows = db.execute(
-        sa.select(a.device_id, u.digest)
-        .select_from(t.assignment.outerjoin(t.update, came))
-        .where(a.round_id == round_id, a.device_id.in_(names))
-    ).all()
-    places = frozenset(bytes(row.device_id) for row in rows)
-    digests = {bytes(row.device_id): bytes(row.digest) for row in rows if row.digest is not None}
+    devices = sql_devices.locked(db, names)
+    rows = db.execute(_PLACES, {"round": round_id, "devices": names}).all()
+    places = frozenset(bytes(device) for device, _ in rows)
+    digests = {bytes(device): bytes(digest) for device, digest in rows if digest is not None}
     batch = batches.add_updates(sent, tally, devices, places, digests, most, now)
     sql_devices.charge(db, batch.devices.values())
     if not batch.stored:
         return batch.answers, tally
     db.execute(
-        t.update.insert(),
+        _ADD,
         [
             {
                 "round_id": round_id, "device_id": one.device, "digest": one.digest,
@@ -159,9 +172,7 @@ def add_updates(
 
 def _locked(db: sa.Connection, round_id: bytes) -> Tally:
     """The round, for this transaction alone until it ends."""
-    r = t.round_.c
-    query = sa.select(r.phase, r.assigned, r.accepted).where(r.id == round_id).with_for_update()
-    row = db.execute(query).first()
+    row = db.execute(_TALLY, {"round": round_id}).first()
     return Tally(None) if row is None else Tally(Phase(row.phase), row.assigned, row.accepted)
 
 

@@ -139,7 +139,8 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     clip: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0  # of the next round, where it adapts
     model: Digest
     scales: bytes  # f32 little-endian, m
-    values: bytes  # i8, m·k
+    bitmap: bytes  # m·k bits: which entries are not 0, see bitmaps.py
+    values: bytes  # i8, those entries
     withheld: bytes = b""  # a bit per row, lowest first: not to be recommended; empty: none
 
 
@@ -160,7 +161,8 @@ class Delta(Message, frozen=True, kw_only=True, tag="delta"):
     model: Digest  # hash of the result
     rows: bytes  # u32 little-endian, ascending
     scales: bytes  # f32 little-endian, one per row
-    values: bytes  # i8, k per row
+    bitmap: bytes  # k bits per row: which entries are not 0
+    values: bytes  # i8, those entries
     withheld: bytes = b""  # of the result, as in a release
 
 

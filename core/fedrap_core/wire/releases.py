@@ -12,6 +12,7 @@ from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import AnyScoring
 from fedrap_core.quantize import QuantizedRows
+from fedrap_core.wire.bitmaps import pack_entries, unpack_entries
 from fedrap_core.wire.messages import Delta, Release
 
 WORTH_A_DELTA = 0.6  # share of changed rows above which the whole is sent
@@ -37,6 +38,7 @@ def pack_release(
     withheld: npt.NDArray[np.bool_] | None = None,
 ) -> Release:
     """The message that carries this version of C; `withheld` (m,) are rows not to recommend."""
+    bitmap, values = pack_entries(common.items.values)
     return Release(
         task=task,
         version=common.version,
@@ -48,7 +50,8 @@ def pack_release(
         clip=clip,
         model=model_hash(common.items),
         scales=common.items.scales.astype("<f4").tobytes(),
-        values=np.ascontiguousarray(common.items.values).tobytes(),
+        bitmap=bitmap,
+        values=values,
         withheld=b"" if withheld is None else pack_rows(withheld),
     )
 
@@ -81,6 +84,7 @@ def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | 
     rows = np.concatenate([np.flatnonzero(~same), np.arange(old.size, new.size)])
     if len(rows) > WORTH_A_DELTA * new.size:
         return None
+    bitmap, values = pack_entries(new.items.values[rows])
     return Delta(
         task=release.task,
         since=old.version,
@@ -93,7 +97,8 @@ def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | 
         model=release.model,
         rows=rows.astype("<u4").tobytes(),
         scales=new.items.scales[rows].astype("<f4").tobytes(),
-        values=new.items.values[rows].tobytes(),
+        bitmap=bitmap,
+        values=values,
         withheld=release.withheld,
     )
 
@@ -105,8 +110,7 @@ def apply_delta(old: CommonItems, delta: Delta) -> CommonItems:
         BrokenModel: the delta is for another version, damaged, or gives another C than it says.
     """
     count = len(delta.rows) // 4
-    fits = len(delta.rows) == len(delta.scales) == 4 * count
-    if not fits or len(delta.values) != count * delta.dim:
+    if not len(delta.rows) == len(delta.scales) == 4 * count:
         raise BrokenModel("a delta whose arrays do not fit each other")
     if delta.since != old.version or delta.dim != old.dim or delta.size < old.size:
         raise BrokenModel(f"a delta from version {delta.since}; version {old.version} is held")
@@ -115,9 +119,10 @@ def apply_delta(old: CommonItems, delta: Delta) -> CommonItems:
     new = int(np.count_nonzero(rows >= old.size))
     if np.any(np.diff(rows) <= 0) or np.any(rows >= delta.size) or new != delta.size - old.size:
         raise BrokenModel("a delta whose rows are out of range or out of order")
+    changed = unpack_entries(delta.bitmap, delta.values, count, delta.dim)  # (n, k)
     values = np.concatenate([old.items.values, np.empty((new, old.dim), dtype=np.int8)])
     scales = np.concatenate([old.items.scales, np.empty(new, dtype=np.float32)])
-    values[rows] = np.frombuffer(delta.values, dtype=np.int8).reshape(count, delta.dim)
+    values[rows] = changed
     scales[rows] = np.frombuffer(delta.scales, dtype="<f4")
     items = QuantizedRows(values, scales)
     served_rows(delta.withheld, delta.size)
@@ -132,11 +137,11 @@ def unpack_release(release: Release) -> CommonItems:
     Raises:
         BrokenModel: sizes disagree, the hash is another, or the numbers are unusable.
     """
-    if len(release.scales) != 4 * release.size or len(release.values) != release.size * release.dim:
+    if len(release.scales) != 4 * release.size:
         raise BrokenModel("a release whose arrays do not have the size that it states")
     served_rows(release.withheld, release.size)
     items = QuantizedRows(
-        np.frombuffer(release.values, dtype=np.int8).reshape(release.size, release.dim),
+        unpack_entries(release.bitmap, release.values, release.size, release.dim),
         np.frombuffer(release.scales, dtype="<f4").astype(np.float32),
     )
     if model_hash(items) != release.model:
