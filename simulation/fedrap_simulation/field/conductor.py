@@ -92,8 +92,8 @@ class Conductor:
 
     async def run(self) -> Outcome:
         """Everything, from the first device to the report."""
-        started = time.perf_counter()
-        self._began = asyncio.get_running_loop().time()
+        started, loop = time.perf_counter(), asyncio.get_running_loop()
+        self._began = loop.time()
         host = self._host()
         items, later, retired = self._catalogue()
         try:
@@ -101,7 +101,8 @@ class Conductor:
             self._listed[items] = True
             tokens = await host.tokens(len(self._crowd))
             for person, token in enumerate(tokens):
-                self._schedule(person, token, host, float(self._crowd.arrive[person]))
+                at = self._began + float(self._crowd.arrive[person])
+                loop.call_at(at, self._begin_turn, person, token, host)
             await self._beside(host, later, retired)
             for turn in list(self._turns):
                 turn.cancel()
@@ -157,11 +158,13 @@ class Conductor:
         turn.add_done_callback(self._turns.discard)
 
     async def _turn(self, person: int, token: str, host: Host) -> None:
-        device = self._devices.get(person)
-        if device is None:
-            device = self._devices[person] = self._make_device(person, token, host)
+        device, wait = self._devices.get(person), 0.0
         try:
-            wait = await device.turn(self._reports)
+            if device is None:  # any network will do for the first release; rounds wait for wifi
+                device = self._devices[person] = self._make_device(person, token, host)
+                await device.open_app()
+            else:
+                wait = await device.turn(self._reports)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # a broken promise, or a fault of ours: end loudly

@@ -9,6 +9,7 @@ from fedrap.background import Pace, is_trouble, next_delay
 from fedrap.joining import Access, Joiner
 from fedrap.ledger import Floor
 from fedrap.results import RoundReport
+from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
 from fedrap_simulation.field.behaviours import FieldRunner, Kind, Temper
 from fedrap_simulation.field.device_state import FieldState
@@ -40,6 +41,10 @@ class FieldDevice:
         self._failures = 0
         self._over = False
 
+    async def open_app(self) -> None:
+        """The person opens the app for the first time: it fetches the release, as apps should."""
+        await self._sync()
+
     async def turn(self, reports: Counter[str]) -> float:
         """Try to join a round; seconds until the next try."""
         if self._over:
@@ -50,8 +55,6 @@ class FieldDevice:
         return self._after(report)
 
     async def _sync(self) -> None:
-        from fedrap_core.errors import FedRapError
-
         try:
             await self._joiner.sync()
         except FedRapError:
