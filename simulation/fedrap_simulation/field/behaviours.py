@@ -119,7 +119,7 @@ class FieldRunner(RoundRunner):
             job = Job(offer, plan, credentials.device, local, seed, self._state.now())
             begun = temper.engine.begin(job, self._trainer)
             await asyncio.sleep(temper.seconds)
-            made = await begun
+            made = await begun()
         if temper.leaves("train"):
             raise AWAY
         temper.told.prepared(credentials.device, offer, made.body)

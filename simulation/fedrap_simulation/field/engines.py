@@ -7,7 +7,7 @@ devices that compute at the same moment of the scenario's clock compute at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from fedrap_core.wire.messages import Offer
 
 WORKERS = 2
 KEPT = 8  # releases that workers are sent once
+Result = Callable[[], Awaitable[Prepared]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +49,8 @@ class Engine(Protocol):
     def name(self) -> str:
         """What the report calls it."""
 
-    def begin(self, job: Job, trainer: Trainer) -> Awaitable[Prepared]:
-        """Start with it; whoever awaits gets the result or what went wrong."""
+    def begin(self, job: Job, trainer: Trainer) -> Result:
+        """Start with it; whoever asks gets the result or what went wrong. Nobody has to ask."""
 
     def close(self) -> None:
         """Give the workers back."""
@@ -60,8 +61,8 @@ class LocalEngine:
 
     name = "local"
 
-    def begin(self, job: Job, trainer: Trainer) -> Awaitable[Prepared]:
-        return asyncio.to_thread(compute, job, trainer)
+    def begin(self, job: Job, trainer: Trainer) -> Result:
+        return lambda: asyncio.to_thread(compute, job, trainer)
 
     def close(self) -> None:
         pass
@@ -90,7 +91,7 @@ class RayEngine:
         self._task = ray.remote(_compute_remotely)
         self._models: dict[bytes, Any] = {}
 
-    def begin(self, job: Job, trainer: Trainer) -> Awaitable[Prepared]:
+    def begin(self, job: Job, trainer: Trainer) -> Result:
         model = self._models.get(job.offer.model)
         if model is None:
             if len(self._models) >= KEPT:
@@ -99,7 +100,7 @@ class RayEngine:
             self._models[job.offer.model] = model
         small = (job.offer, job.plan, job.device, job.local.history, job.local.trained)
         reference = self._task.remote(model, small, job.seed, job.now)
-        return asyncio.to_thread(self._result, reference)
+        return lambda: asyncio.to_thread(self._result, reference)
 
     def _result(self, reference: Any) -> Prepared:
         made: Prepared = self._ray.get(reference)
