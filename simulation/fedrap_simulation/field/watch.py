@@ -56,9 +56,8 @@ class _Sent:
 class Watch:
     """Hears of every step of every device; satisfies behaviours.Told."""
 
-    def __init__(self, settings: Settings, *, sums: bool = True) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._sums = sums
         self._open: dict[bytes, _Sent] = {}
         self._steps: dict[bytes, list[int]] = {}  # by device: charged steps, by the database
         self._done: set[bytes] = set()
@@ -128,8 +127,7 @@ class Watch:
             self._counted[device] = row.step
         self.checked.rounds += 1
         self.checked.updates += len(came)
-        if self._sums:
-            await self._check_sum(row, sorted(came), sent, store, keyring)
+        await self._check_sum(row, sorted(came), sent, store, keyring)
 
     async def _check_sum(
         self, row: RoundRow, came: list[bytes], sent: _Sent, store: Store, keyring: Keyring
@@ -189,10 +187,6 @@ class Watch:
     def last_step(self) -> int:
         """The newest step that was released and checked; 0 before the first."""
         return max(self._counted.values(), default=0)
-
-    def spent(self, device: bytes) -> list[int]:
-        """Steps that a device was charged for, by the database."""
-        return self._steps.get(device, [])
 
 
 async def _one_by_one(bodies: Sequence[bytes]) -> AsyncIterator[Sequence[bytes]]:
