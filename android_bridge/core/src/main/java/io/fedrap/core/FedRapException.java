@@ -1,0 +1,48 @@
+package io.fedrap.core;
+
+/**
+ * What this library throws on purpose. {@link #kind()} says what happened, the message what to do.
+ *
+ * <p>An {@link IllegalArgumentException} means that the caller made a mistake in code.
+ */
+public class FedRapException extends RuntimeException {
+    /** What happened; the same words as the errors of the Python SDK. */
+    public enum Kind {
+        /** The peer's bytes are wrong, or were sealed for somebody else. */
+        MALFORMED_MESSAGE,
+        /** The peer speaks another major version or an unknown message. */
+        UNSUPPORTED_VERSION,
+        /** More bytes than this message may have. */
+        TOO_LARGE,
+        /** Not signed by whom it should be. */
+        SIGNATURE_INVALID,
+        /** An enrolment token that enrols nobody. */
+        TOKEN_INVALID,
+        /** Well-formed numbers that do not fit the round's model. */
+        WRONG_SHAPE,
+        /** A number is NaN, infinite or absurdly large. */
+        NOT_FINITE,
+        /** A release whose matrix nobody should compute with. */
+        BROKEN_MODEL,
+        /** A plan whose method this library does not compute. */
+        UNSUPPORTED_METHOD
+    }
+
+    private static final long serialVersionUID = 1L;
+    private final Kind kind;
+
+    public FedRapException(Kind kind, String message) {
+        super(message);
+        this.kind = kind;
+    }
+
+    public FedRapException(Kind kind, String message, Throwable cause) {
+        super(message, cause);
+        this.kind = kind;
+    }
+
+    /** What happened. */
+    public Kind kind() {
+        return kind;
+    }
+}
