@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -59,7 +60,7 @@ final class Changes {
     /**
      * What a record says.
      *
-     * @throws StoreDamaged it is of another version.
+     * @throws FedRapException STORE_DAMAGED: it is of another version.
      */
     static Map<String, Kept> decode(byte[] raw) {
         Map<String, Kept> values = new LinkedHashMap<>();
@@ -68,8 +69,7 @@ final class Changes {
                 values.put(in.readUTF(), value(in));
             }
         } catch (IOException error) {
-            throw new StoreDamaged(
-                    "a record of another version; update the app, or delete the store", error);
+            throw new FedRapException(Kind.STORE_DAMAGED, "a record of another version; update the app, or delete the store", error);
         }
         return values;
     }

@@ -1,36 +1,62 @@
 package io.fedrap.core;
 
 /**
- * Everything this library throws on purpose; the names are those of the Python SDK.
+ * What this library throws on purpose. {@link #kind()} says what happened, the message what to do.
  *
- * <pre>
- * FedRapException
- * ├─ MalformedMessage        the peer's bytes are wrong, or were sealed for somebody else
- * ├─ UnsupportedVersion      the peer speaks another major version or an unknown message
- * ├─ TooLarge                more bytes than this message may have
- * ├─ SignatureInvalid        the request was not signed by that device
- * ├─ WrongShape              well-formed numbers that do not fit the round's model
- * ├─ NotFinite               a number is NaN, infinite or absurdly large
- * ├─ BrokenModel             a release whose matrix nobody should compute with
- * ├─ StoreBusy               another process has this store open
- * ├─ StoreLocked             the key does not open this store
- * ├─ StoreDamaged            the files are not a store, or could not be written
- * ├─ StoreClosed             the device was closed or erased; open it again
- * ├─ CoordinatorUnreachable  no usable answer; try again later
- * └─ UpdateRefused           the coordinator said no: a problem, and perhaps when to come back
- * </pre>
- *
- * An IllegalArgumentException means that the caller made a mistake in code. {@code record} and
- * {@code recommend} never throw for network reasons; {@code runRound} reports them instead.
+ * <p>An {@link IllegalArgumentException} means that the caller made a mistake in code.
  */
 public class FedRapException extends RuntimeException {
-    private static final long serialVersionUID = 1L;
-
-    FedRapException(String message) {
-        super(message);
+    /** What happened; the same words as the errors of the Python SDK. */
+    public enum Kind {
+        /** The peer's bytes are wrong, or were sealed for somebody else. */
+        MALFORMED_MESSAGE,
+        /** The peer speaks another major version or an unknown message. */
+        UNSUPPORTED_VERSION,
+        /** More bytes than this message may have. */
+        TOO_LARGE,
+        /** Not signed by whom it should be. */
+        SIGNATURE_INVALID,
+        /** An enrolment token that enrols nobody. */
+        TOKEN_INVALID,
+        /** Well-formed numbers that do not fit the round's model. */
+        WRONG_SHAPE,
+        /** A number is NaN, infinite or absurdly large. */
+        NOT_FINITE,
+        /** A release whose matrix nobody should compute with. */
+        BROKEN_MODEL,
+        /** A plan whose method this library does not compute. */
+        UNSUPPORTED_METHOD,
+        /** Another process, or another object of this one, has the store open. */
+        STORE_BUSY,
+        /** The key is not the one that the store was made with, or it is gone. */
+        STORE_LOCKED,
+        /** The files are not a store of this version, or cannot be written. */
+        STORE_DAMAGED,
+        /** The device was closed or erased; open it again. */
+        STORE_CLOSED,
+        /** No usable answer from the coordinator; the same call may work later. */
+        COORDINATOR_UNREACHABLE,
+        /** The coordinator said no: see {@link UpdateRefused}. */
+        UPDATE_REFUSED,
+        /** The call was cut short by {@code stop()} or {@code close()}; it may be made again. */
+        STOPPED
     }
 
-    FedRapException(String message, Throwable cause) {
+    private static final long serialVersionUID = 1L;
+    private final Kind kind;
+
+    public FedRapException(Kind kind, String message) {
+        super(message);
+        this.kind = kind;
+    }
+
+    public FedRapException(Kind kind, String message, Throwable cause) {
         super(message, cause);
+        this.kind = kind;
+    }
+
+    /** What happened. */
+    public Kind kind() {
+        return kind;
     }
 }

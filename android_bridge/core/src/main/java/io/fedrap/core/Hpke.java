@@ -26,7 +26,7 @@ final class Hpke {
     /**
      * Encapsulated point, ciphertext and tag.
      *
-     * @throws MalformedMessage the recipient's key is not a point of P-256.
+     * @throws FedRapException MALFORMED_MESSAGE: the recipient's key is not a point of P-256.
      */
     static byte[] seal(byte[] recipient, byte[] info, byte[] plaintext) {
         return seal(P256.generate(), recipient, info, plaintext);

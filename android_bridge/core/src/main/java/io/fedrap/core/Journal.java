@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.zip.CRC32;
@@ -36,7 +37,7 @@ final class Journal {
     /**
      * The good records of a file.
      *
-     * @throws StoreDamaged a record that was synced does not open.
+     * @throws FedRapException STORE_DAMAGED: a record that was synced does not open.
      */
     static Read read(Sealer sealer, long generation, byte[] file) {
         Read found = new Read();
@@ -53,8 +54,7 @@ final class Journal {
                 continue;
             }
             if (recordAt(sealer, generation, file, at, (int) number) != null) {
-                throw new StoreDamaged(
-                        "a record of the store was changed; delete the store to start afresh");
+                throw new FedRapException(Kind.STORE_DAMAGED, "a record of the store was changed; delete the store to start afresh");
             }
         }
         return found;

@@ -10,7 +10,7 @@ public interface KeyProvider {
      *
      * @param storeExists there is a store that was made with the key: a provider that has lost it
      *     throws, and does not make another one.
-     * @throws StoreLocked the key is gone, or cannot be used now.
+     * @throws FedRapException STORE_LOCKED: the key is gone, or cannot be used now.
      */
     byte[] key(boolean storeExists);
 

@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.math.BigInteger;
 import java.security.GeneralSecurityException;
 import java.security.KeyFactory;
@@ -63,36 +64,36 @@ final class P256 {
     /**
      * The public key of an uncompressed point.
      *
-     * @throws MalformedMessage the bytes are not a point of the curve.
+     * @throws FedRapException MALFORMED_MESSAGE: the bytes are not a point of the curve.
      */
     static PublicKey publicKey(byte[] point) {
         if (point.length != POINT_BYTES || point[0] != 4 || !isOnCurve(point)) {
-            throw new MalformedMessage("not an uncompressed P-256 point");
+            throw new FedRapException(Kind.MALFORMED_MESSAGE, "not an uncompressed P-256 point");
         }
         try {
             byte[] der = Bytes.join(PUBLIC_HEAD, point);
             return KeyFactory.getInstance("EC").generatePublic(new X509EncodedKeySpec(der));
         } catch (GeneralSecurityException error) {
-            throw new MalformedMessage("not an uncompressed P-256 point", error);
+            throw new FedRapException(Kind.MALFORMED_MESSAGE, "not an uncompressed P-256 point", error);
         }
     }
 
     /**
      * The key of a secret number.
      *
-     * @throws MalformedMessage not 32 bytes, or not a number of the curve.
+     * @throws FedRapException MALFORMED_MESSAGE: not 32 bytes, or not a number of the curve.
      */
     static PrivateKey privateKey(byte[] secret) {
         BigInteger number = new BigInteger(1, secret);
         boolean good = secret.length == SECRET_BYTES && number.signum() > 0;
         if (!good || number.compareTo(ORDER) >= 0) {
-            throw new MalformedMessage("not a P-256 private key of 32 bytes");
+            throw new FedRapException(Kind.MALFORMED_MESSAGE, "not a P-256 private key of 32 bytes");
         }
         try {
             byte[] der = Bytes.join(PRIVATE_HEAD, secret);
             return KeyFactory.getInstance("EC").generatePrivate(new PKCS8EncodedKeySpec(der));
         } catch (GeneralSecurityException error) {
-            throw new MalformedMessage("not a P-256 private key of 32 bytes", error);
+            throw new FedRapException(Kind.MALFORMED_MESSAGE, "not a P-256 private key of 32 bytes", error);
         }
     }
 
@@ -104,7 +105,7 @@ final class P256 {
             agreement.doPhase(other, true);
             return agreement.generateSecret();
         } catch (GeneralSecurityException error) {
-            throw new MalformedMessage("the keys do not agree", error);
+            throw new FedRapException(Kind.MALFORMED_MESSAGE, "the keys do not agree", error);
         }
     }
 

@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.io.File;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -45,9 +46,9 @@ final class SealedStore {
     /**
      * The store of a folder, made on first use.
      *
-     * @throws StoreBusy another one has it open.
-     * @throws StoreLocked the key does not open it.
-     * @throws StoreDamaged its files cannot be used. Nothing was changed.
+     * @throws FedRapException STORE_BUSY: another one has it open.
+     * @throws FedRapException STORE_LOCKED: the key does not open it.
+     * @throws FedRapException STORE_DAMAGED: its files cannot be used. Nothing was changed.
      */
     static SealedStore open(File folder, KeyProvider keys) {
         try {
@@ -72,8 +73,8 @@ final class SealedStore {
         }
     }
 
-    private static StoreDamaged unusable(IOException error) {
-        return new StoreDamaged("the store cannot be used: " + error.getMessage(), error);
+    private static FedRapException unusable(IOException error) {
+        return new FedRapException(Kind.STORE_DAMAGED, "the store cannot be used: " + error.getMessage(), error);
     }
 
     /** The value of a name; null when there is none. */
@@ -92,7 +93,7 @@ final class SealedStore {
         } catch (IOException error) {
             throw unusable(error);
         }
-        throw new StoreDamaged("a part of the store is missing or was changed; delete it to start afresh");
+        throw new FedRapException(Kind.STORE_DAMAGED, "a part of the store is missing or was changed; delete it to start afresh");
     }
 
     /** All names with this beginning, in the order in which they first came. */
@@ -111,7 +112,7 @@ final class SealedStore {
      * Keep all of these values or none; a null deletes. Survives the end of the process when this
      * returns, and a loss of power when {@code durable}.
      *
-     * @throws StoreDamaged it could not be written; everything is as before.
+     * @throws FedRapException STORE_DAMAGED: it could not be written; everything is as before.
      */
     synchronized void commit(Map<String, byte[]> changes, boolean durable) {
         checkOpen();
@@ -131,8 +132,7 @@ final class SealedStore {
             deleteQuietly(replaced);
         } catch (IOException error) {
             deleteQuietly(made);
-            throw new StoreDamaged(
-                    "the store could not be written: " + error.getMessage() + "; nothing was changed,"
+            throw new FedRapException(Kind.STORE_DAMAGED, "the store could not be written: " + error.getMessage() + "; nothing was changed,"
                             + " try again when there is room and the folder may be written",
                     error);
         }
@@ -162,7 +162,7 @@ final class SealedStore {
     /**
      * Delete the key and all files, and close; returns the names of what there was.
      *
-     * @throws StoreDamaged something could not be deleted; it is named, and the rest is gone.
+     * @throws FedRapException STORE_DAMAGED: something could not be deleted; it is named, and the rest is gone.
      */
     synchronized List<String> destroy() {
         closed = true;
@@ -185,7 +185,7 @@ final class SealedStore {
 
     private void checkOpen() {
         if (closed) {
-            throw new StoreClosed("the store is closed; open it again");
+            throw new FedRapException(Kind.STORE_CLOSED, "the store is closed; open it again");
         }
     }
 
@@ -193,7 +193,7 @@ final class SealedStore {
         List<String> names = Arrays.asList(files.list());
         byte[] raw = names.contains(Snapshot.NAME) ? files.read(Snapshot.NAME) : null;
         if (raw == null && StoreFiles.hasJournal(names)) {
-            throw new StoreDamaged("the store's snapshot is missing; restore it, or delete the store");
+            throw new FedRapException(Kind.STORE_DAMAGED, "the store's snapshot is missing; restore it, or delete the store");
         }
         byte[] key = keys.key(raw != null);
         if (raw == null) {
@@ -310,7 +310,7 @@ final class SealedStore {
     private void checkBlobs(List<String> names) {
         for (long number : blobsOf(values.keySet())) {
             if (!names.contains(blobName(number))) {
-                throw new StoreDamaged("a part of the store is missing; delete it to start afresh");
+                throw new FedRapException(Kind.STORE_DAMAGED, "a part of the store is missing; delete it to start afresh");
             }
         }
     }

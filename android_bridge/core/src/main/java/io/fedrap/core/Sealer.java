@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.SecureRandom;
@@ -21,7 +22,7 @@ final class Sealer {
 
     Sealer(byte[] key, byte[] storeName) {
         if (key.length != KeyProvider.KEY_BYTES) {
-            throw new StoreLocked("a store key has 32 bytes, this one has " + key.length);
+            throw new FedRapException(Kind.STORE_LOCKED, "a store key has 32 bytes, this one has " + key.length);
         }
         this.key = new SecretKeySpec(key, "AES");
         this.storeName = storeName;

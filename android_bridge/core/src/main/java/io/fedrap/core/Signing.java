@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
@@ -40,11 +41,11 @@ final class Signing {
     /**
      * Returns when the signature is good.
      *
-     * @throws SignatureInvalid it is not.
+     * @throws FedRapException SIGNATURE_INVALID: it is not.
      */
     static void verify(PublicKey key, byte[] message, byte[] signature) {
         if (signature.length != SIGNATURE_BYTES) {
-            throw new SignatureInvalid("a signature has 64 bytes");
+            throw new FedRapException(Kind.SIGNATURE_INVALID, "a signature has 64 bytes");
         }
         boolean good;
         try {
@@ -56,7 +57,7 @@ final class Signing {
             good = false;
         }
         if (!good) {
-            throw new SignatureInvalid("the signature does not fit the request");
+            throw new FedRapException(Kind.SIGNATURE_INVALID, "the signature does not fit the request");
         }
     }
 

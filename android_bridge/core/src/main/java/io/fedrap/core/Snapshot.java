@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
@@ -50,18 +51,16 @@ final class Snapshot {
     /**
      * The head of a file.
      *
-     * @throws StoreDamaged it is not a snapshot, or of a newer version.
+     * @throws FedRapException STORE_DAMAGED: it is not a snapshot, or of a newer version.
      */
     static Head head(byte[] raw) {
         boolean ours = raw.length >= HEAD && Arrays.equals(Arrays.copyOf(raw, 6), MAGIC);
         if (!ours) {
-            throw new StoreDamaged(
-                    "the store's snapshot was cut or is something else; delete the store to start afresh");
+            throw new FedRapException(Kind.STORE_DAMAGED, "the store's snapshot was cut or is something else; delete the store to start afresh");
         }
         long schema = Bytes.fromBigEndian(raw, 6, 2);
         if (schema != SCHEMA) {
-            throw new StoreDamaged(
-                    "the store has schema " + schema + ", this version reads " + SCHEMA
+            throw new FedRapException(Kind.STORE_DAMAGED, "the store has schema " + schema + ", this version reads " + SCHEMA
                             + "; update the app, or delete the store to start afresh");
         }
         return new Head(Arrays.copyOfRange(raw, 8, 24), Bytes.fromBigEndian(raw, 24, 8));
@@ -70,22 +69,21 @@ final class Snapshot {
     /**
      * The values of a file.
      *
-     * @throws StoreLocked they were sealed with another key.
-     * @throws StoreDamaged they were changed since.
+     * @throws FedRapException STORE_LOCKED: they were sealed with another key.
+     * @throws FedRapException STORE_DAMAGED: they were changed since.
      */
     static Map<String, Changes.Kept> values(Head head, Sealer sealer, byte[] raw) {
         int from = HEAD + Sealer.OVERHEAD;
         if (raw.length < from) {
-            throw new StoreDamaged("the store's snapshot was cut; delete the store to start afresh");
+            throw new FedRapException(Kind.STORE_DAMAGED, "the store's snapshot was cut; delete the store to start afresh");
         }
         if (sealer.open("|1|check", raw, HEAD, Sealer.OVERHEAD) == null) {
-            throw new StoreLocked(
-                    "the key does not open this store; give the key that it was made with,"
+            throw new FedRapException(Kind.STORE_LOCKED, "the key does not open this store; give the key that it was made with,"
                             + " or delete the store's folder to start afresh");
         }
         byte[] values = sealer.open(place(head), raw, from, raw.length - from);
         if (values == null) {
-            throw new StoreDamaged("the store's snapshot was changed; delete the store to start afresh");
+            throw new FedRapException(Kind.STORE_DAMAGED, "the store's snapshot was changed; delete the store to start afresh");
         }
         return Changes.decode(values);
     }
@@ -112,7 +110,7 @@ final class Snapshot {
             byte[] raw = files.read(NAME);
             return raw != null && head(raw).generation == head.generation;
         } catch (IOException error) {
-            throw new StoreDamaged("the store cannot be read: " + error.getMessage(), error);
+            throw new FedRapException(Kind.STORE_DAMAGED, "the store cannot be read: " + error.getMessage(), error);
         }
     }
 

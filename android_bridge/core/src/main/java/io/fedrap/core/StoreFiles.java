@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -29,7 +30,7 @@ final class StoreFiles {
      * Delete the key first: from then on whatever a crash leaves behind is unreadable. Files of
      * others stay.
      *
-     * @throws StoreDamaged something could not be deleted; the rest is gone.
+     * @throws FedRapException STORE_DAMAGED: something could not be deleted; the rest is gone.
      */
     static List<String> delete(FileLayer files, KeyProvider keys) {
         List<String> gone = new ArrayList<>();
@@ -52,7 +53,7 @@ final class StoreFiles {
             left.add("the folder (" + error.getMessage() + ")");
         }
         if (!left.isEmpty()) {
-            throw new StoreDamaged("could not be deleted: " + left + "; delete it by hand");
+            throw new FedRapException(Kind.STORE_DAMAGED, "could not be deleted: " + left + "; delete it by hand");
         }
         return gone;
     }

@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.io.Closeable;
 import java.io.File;
 import java.io.IOException;
@@ -29,14 +30,14 @@ final class StoreLock implements Closeable {
     /**
      * The lock of a folder.
      *
-     * @throws StoreBusy somebody else has it.
+     * @throws FedRapException STORE_BUSY: somebody else has it.
      */
     static StoreLock take(File folder) throws IOException {
         File place = new File(folder, NAME);
         String path = place.getCanonicalPath();
         synchronized (HELD) {
             if (!HELD.add(path)) {
-                throw new StoreBusy("the store is open in this process; close it there first");
+                throw new FedRapException(Kind.STORE_BUSY, "the store is open in this process; close it there first");
             }
         }
         RandomAccessFile file = null;
@@ -46,7 +47,7 @@ final class StoreLock implements Closeable {
                 Object before = identity(place);
                 file = new RandomAccessFile(place, "rw");
                 if (file.getChannel().tryLock() == null) {
-                    throw new StoreBusy("the store is open in another process; close it there first");
+                    throw new FedRapException(Kind.STORE_BUSY, "the store is open in another process; close it there first");
                 }
                 if (before != null && before.equals(identity(place))) {
                     return new StoreLock(path, file);

@@ -11,7 +11,7 @@ public final class UpdateRefused extends FedRapException {
     public final Double retryAfter;
 
     UpdateRefused(Problem problem, String detail, Double retryAfter) {
-        super(problem.code + ": " + detail);
+        super(Kind.UPDATE_REFUSED, problem.code + ": " + detail);
         this.problem = problem;
         this.retryAfter = retryAfter;
     }
