@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -148,7 +149,7 @@ final class Json {
         if (!digits.matches("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?")) {
             throw malformed();
         }
-        if (digits.length() < 19 && digits.matches("-?[0-9]+")) {
+        if (digits.matches("-?[0-9]{1,19}") && new BigInteger(digits).bitLength() < 64) {
             return Long.parseLong(digits);
         }
         return Double.parseDouble(digits);
