@@ -1,14 +1,13 @@
 package io.fedrap.core;
 
-import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
 /**
- * JSON texts to values: null, Boolean, Long for a number without point or exponent (where it fits), Double,
- * String, List, Map. For problem documents and for test vectors; strict, and no deeper than 64.
+ * JSON texts to values: null, Boolean, Long for a whole number that fits, Double, String,
+ * List, Map. For problem documents and for test vectors; strict, and no deeper than 64.
  */
 final class Json {
     private static final int MAX_DEPTH = 64;
@@ -149,10 +148,11 @@ final class Json {
         if (!digits.matches("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?")) {
             throw malformed();
         }
-        if (digits.matches("-?[0-9]{1,19}") && new BigInteger(digits).bitLength() < 64) {
+        try {
             return Long.parseLong(digits);
+        } catch (NumberFormatException notWhole) {
+            return Double.parseDouble(digits);
         }
-        return Double.parseDouble(digits);
     }
 
     private void skip() {

@@ -14,8 +14,8 @@ import java.util.Map;
  * Values to msgpack and back.
  *
  * <p>A value is null, a Boolean, a Long (an Integer when encoding), a Double, a String, a byte[], a
- * List or a Map. Encoding takes the shortest form of each, as Python's msgpack does, so equal values
- * give equal bytes. Decoding takes every form, a BigInteger where a Long is too small, and an
+ * List or a Map. Encoding takes the shortest form of each, as Python's msgpack does, so equal
+ * values give equal bytes. Decoding takes every form, a BigInteger where a Long is too small, and an
  * {@link Extension} where a peer uses one; it takes no memory that the bytes do not pay for.
  */
 final class MsgPack {
