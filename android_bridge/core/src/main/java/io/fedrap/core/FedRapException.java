@@ -25,7 +25,21 @@ public class FedRapException extends RuntimeException {
         /** A release whose matrix nobody should compute with. */
         BROKEN_MODEL,
         /** A plan whose method this library does not compute. */
-        UNSUPPORTED_METHOD
+        UNSUPPORTED_METHOD,
+        /** Another process, or another object of this one, has the store open. */
+        STORE_BUSY,
+        /** The key is not the one that the store was made with, or it is gone. */
+        STORE_LOCKED,
+        /** The files are not a store of this version, or cannot be written. */
+        STORE_DAMAGED,
+        /** The device was closed or erased; open it again. */
+        STORE_CLOSED,
+        /** No usable answer from the coordinator; the same call may work later. */
+        COORDINATOR_UNREACHABLE,
+        /** The coordinator said no: see {@link UpdateRefused}. */
+        UPDATE_REFUSED,
+        /** The call was cut short by {@code stop()} or {@code close()}; it may be made again. */
+        STOPPED
     }
 
     private static final long serialVersionUID = 1L;

@@ -1,0 +1,140 @@
+package io.fedrap.core;
+
+import io.fedrap.core.FedRapException.Kind;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/** The coordinator over HTTP: the addresses of spec/PROTOCOL.md 2. */
+final class UrlTransport implements Transport {
+    private static final int MAX_RELEASE_BYTES = 600 * 1024 * 1024;
+
+    private final HttpCall http;
+
+    UrlTransport(HttpCall http) {
+        this.http = http;
+    }
+
+    @Override
+    public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
+        byte[] body = new Enrol(token, publicKey, proof.kind, proof.blob).encode();
+        HttpCall.Answer answer =
+                call("POST", "/v1/enrol", body, Collections.emptyMap(), Fields.MAX_BYTES, 0);
+        return decoded(() -> Enrolled.decode(answer.body));
+    }
+
+    @Override
+    public Renewed renew(Signer signer, Proof proof, long nonce) {
+        byte[] body = new Renew(nonce, proof.kind, proof.blob).encode();
+        return decoded(() -> Renewed.decode(signed(signer, "/v1/renew", body, 0)));
+    }
+
+    @Override
+    public News release(Long have) {
+        String path = "/v1/releases/latest" + (have == null ? "" : "?have=" + have);
+        Map<String, String> headers = new LinkedHashMap<>();
+        headers.put("Accept-Encoding", "gzip");
+        if (have != null) {
+            headers.put("If-None-Match", "\"c" + have + "\"");
+        }
+        HttpCall.Answer answer = call("GET", path, new byte[0], headers, largest(), 0);
+        if (answer.status == 304) {
+            return null;
+        }
+        byte[] raw = answer.body;
+        return decoded(
+                () -> {
+                    Fields fields = Fields.ofMessage(raw, largest(), "release", "delta");
+                    boolean whole = fields.text("type", 1, 40).equals("release");
+                    return whole ? new News(Release.from(fields)) : new News(Delta.from(fields));
+                });
+    }
+
+    @Override
+    public Catalogue catalogue(long start) {
+        Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
+        String path = "/v1/catalogue?start=" + start;
+        HttpCall.Answer answer = call("GET", path, new byte[0], headers, largest(), 0);
+        return decoded(() -> Catalogue.decode(answer.body, largest()));
+    }
+
+    @Override
+    public Offer offer(Signer signer, long release, double wait) {
+        byte[] body = new OfferRequest(release, wait).encode();
+        return decoded(() -> Offer.decode(signed(signer, "/v1/offers", body, wait)));
+    }
+
+    @Override
+    public Accepted sendUpdate(Signer signer, byte[] round, byte[] body) {
+        String path = "/v1/rounds/" + Bytes.hex(round) + "/updates";
+        return decoded(() -> Accepted.decode(signed(signer, path, body, 0)));
+    }
+
+    @Override
+    public void forget(Signer signer) {
+        decoded(() -> Forgotten.decode(signed(signer, "/v1/forget", new Forget().encode(), 0)));
+    }
+
+    @Override
+    public void close() {
+        http.close();
+    }
+
+    /** An answer that fits neither here nor in memory is refused while it is read. */
+    private static int largest() {
+        return (int) Math.min(MAX_RELEASE_BYTES, Runtime.getRuntime().maxMemory() / 4);
+    }
+
+    private byte[] signed(Signer signer, String path, byte[] body, double wait) {
+        try {
+            return signedOnce(signer, path, body, wait);
+        } catch (UpdateRefused refused) {
+            // A proxy may have sent the request twice; a fresh nonce settles it.
+            if (!refused.is("replayed")) {
+                throw refused;
+            }
+        }
+        return signedOnce(signer, path, body, wait);
+    }
+
+    private byte[] signedOnce(Signer signer, String path, byte[] body, double wait) {
+        Map<String, String> headers = signer.headers("POST", path, body);
+        return call("POST", path, body, headers, Fields.MAX_BYTES, wait).body;
+    }
+
+    /** A good answer: 200, or 304 without a body. */
+    private HttpCall.Answer call(
+            String method, String path, byte[] body, Map<String, String> headers, int limit, double wait) {
+        HttpCall.Answer answer = http.exchange(method, path, body, headers, limit, wait);
+        if (answer.status == 200 || answer.status == 304) {
+            return answer;
+        }
+        Problem problem = Problem.read(answer.status, answer.body, answer.retryAfter);
+        if (problem.code.isEmpty()) { // whatever is not one of ours means: try again later
+            throw new FedRapException(Kind.COORDINATOR_UNREACHABLE, problem.detail);
+        }
+        throw new UpdateRefused(problem);
+    }
+
+    private interface Decoding<T> {
+        T message();
+    }
+
+    /** What is not a message of this protocol came from somebody else, or on the way. */
+    private static <T> T decoded(Decoding<T> decoding) {
+        try {
+            return decoding.message();
+        } catch (FedRapException error) {
+            switch (error.kind()) {
+                case MALFORMED_MESSAGE:
+                case UNSUPPORTED_VERSION:
+                case TOO_LARGE:
+                    throw new FedRapException(
+                            Kind.COORDINATOR_UNREACHABLE,
+                            "not an answer of this protocol: " + error.getMessage(), error);
+                default:
+                    throw error;
+            }
+        }
+    }
+}
