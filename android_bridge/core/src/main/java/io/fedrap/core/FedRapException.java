@@ -26,6 +26,8 @@ public class FedRapException extends RuntimeException {
         BROKEN_MODEL,
         /** A plan whose method this library does not compute. */
         UNSUPPORTED_METHOD,
+        /** The trainer that was asked for cannot run here. */
+        TRAINER_UNAVAILABLE,
         /** Another process, or another object of this one, has the store open. */
         STORE_BUSY,
         /** The key is not the one that the store was made with, or it is gone. */

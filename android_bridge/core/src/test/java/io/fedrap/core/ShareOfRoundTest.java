@@ -4,15 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import java.security.SecureRandom;
+import java.util.Collections;
 import java.util.HashMap;
-import java.util.Map;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
-import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
 
-/** share_of_round: what a device computes before it quantises. */
+/** share_of_round and update_of_round: what a device computes before it quantises. */
 class ShareOfRoundTest {
     @TestFactory
     Stream<DynamicTest> vectors() {
@@ -42,6 +44,52 @@ class ShareOfRoundTest {
         Vectors.close(one.numbers("values"), sent.values);
         Vectors.close(one.numbers("triangle"), sent.triangle);
         assertEquals(0, sent.fits);
+    }
+
+    @TestFactory
+    Stream<DynamicTest> updates() {
+        return Vectors.each(
+                "update_of_round",
+                one -> {
+                    SharedMatrix common = Made.common(one.inner("model"));
+                    RoundProblem problem =
+                            new RoundProblem(
+                                    common,
+                                    common.gram(),
+                                    Made.history(one.inner("history")),
+                                    Made.method(one.inner("method")));
+                    List<LocalShare> shares = new JvmTrainer().solve(problem.problems);
+                    Vectors.close(one.number("loss"), shares.get(0).loss());
+                    Privacy rule = Made.privacy(one.inner("privacy"));
+                    RowUpdate sent = problem.join(shares).clipped(rule);
+                    assertArrayEquals(one.integers("rows"), sent.rows);
+                    Vectors.close(one.numbers("values"), sent.values);
+                    Vectors.close(one.numbers("triangle"), sent.triangle);
+                    assertEquals(one.integer("fits"), sent.fits);
+                });
+    }
+
+    /** The whole of it: what leaves can be read, and is within the clip but for the rounding. */
+    @Test
+    void aShareIsClippedAndPadded() {
+        Vectors.Case one = Vectors.cases("update_of_round").get(0);
+        SharedMatrix common = Made.common(one.inner("model"));
+        Map<String, Object> fields = new HashMap<>();
+        fields.put("method", one.inner("method").fields);
+        fields.put("privacy", Collections.singletonMap("clip", 2.0));
+        RoundShare share =
+                RoundShare.compute(
+                        Plan.decode(MsgPack.encode(fields)),
+                        common,
+                        common.gram(),
+                        Made.history(one.inner("history")),
+                        new JvmTrainer(),
+                        new SecureRandom());
+        assertEquals(512, share.plaintext.length);
+        RowUpdate back = ShareReader.decode(share.plaintext, common.dim());
+        assertArrayEquals(one.integers("rows"), back.rows);
+        assertEquals(2.0, back.norm(), 0.1);
+        Vectors.close(one.number("loss"), share.loss);
     }
 
     @Test
