@@ -94,7 +94,7 @@ final class StateCodec {
         return raw == null ? new ArrayList<>() : read(() -> (List<?>) MsgPack.decode(raw, raw.length));
     }
 
-    private interface Reading<T> {
+    interface Reading<T> {
         T value();
     }
 
