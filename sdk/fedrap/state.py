@@ -37,6 +37,7 @@ from fedrap.trained import TrainedBlock, keep_rows, pack_trained, unpack_trained
 from fedrap_core.errors import BrokenModel, MalformedMessage
 from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperState
+from fedrap_core.wire.keys import new_private_key, private_to_bytes
 from fedrap_core.wire.messages import Delta, Release
 
 log = logging.getLogger(__name__)
@@ -232,6 +233,15 @@ class DeviceState:
             self._store.put("consents", [*self._consents, consent])
             self._consents.append(consent)
 
+    def enrolling_key(self) -> bytes:
+        """The private key to enrol with, the same one until enrolled."""
+        with self._lock:
+            key = self._store.get("enrolling", bytes)
+            if not key:
+                key = private_to_bytes(new_private_key())
+                self._store.put("enrolling", key)
+            return key
+
     def credentials(self) -> Credentials | None:
         """Who this device is, once enrolled."""
         with self._lock:
@@ -240,7 +250,7 @@ class DeviceState:
     def keep_credentials(self, credentials: Credentials) -> None:
         """Remember who this device is."""
         with self._lock:
-            self._store.put("credentials", credentials)
+            self._store.put_all({"credentials": credentials, "enrolling": b""})
             self._credentials = credentials
 
     def next_nonce(self) -> int:
