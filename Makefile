@@ -32,7 +32,7 @@ demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine,
 	@$(BIN)/fedrap-sim demo
 
 test: check $(VENV)/.chromium ## lint, types, import contracts and the whole test suite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 # The tests of the operator's page need a browser. Where it cannot be had they are skipped.
 $(VENV)/.chromium: | $(BIN)/uv

@@ -4,17 +4,20 @@
     python benchmarks/bench_poisoning.py --full --json OUT   scenario `poisoned` whole; and ml-100k,
                                                              where FEDRAP_DATA has it
     … --full --seeds 3 --only ml-100k                        more seeds, one of the two
+    … --full --first-seed 1 --only poisoned                  the planted values were found on seed 0
 
 Attackers send all that the clip allows, on the row of the least liked item, towards where most
 users are. `exposure` is the share of people who would be shown it among their ten, `ndcg10` the
 quality for everybody. `poisoned` runs in the field on the virtual clock, all invariants checked;
 its numbers are means of the later half of the looks. ml-100k runs on the engine, where a cell takes
-seconds, and is asked after the last round (poisoned_rounds.py).
+seconds, and is asked after the last round (poisoned_rounds.py). Its bounds are chosen by `choose`
+on validation items; the table is on test items.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -30,6 +33,7 @@ from poisoned_rounds import CAP, COHORT, DECAY, ETA, ROUNDS, play_rounds
 
 from fedrap_core import aggregate
 from fedrap_core.sparse import RowUpdate
+from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.load import load
 from fedrap_simulation.field.conductor import run_scenario
 from fedrap_simulation.field.engines import LocalEngine
@@ -44,7 +48,10 @@ ATTACKERS = (0.0, 0.01, 0.05)
 # The planted least liked item is liked by many more than 1 %: a support that hid it would hide
 # honest items, too, so what support is for shows on ml-100k, where it has one fan.
 PLANTED = {"row_clip": 1.0, "min_support": 20.0, "row_step": 0.1}
-MOVIES = {"row_clip": 2.0, "min_support": 100.0, "row_step": 0.3}
+ROW_CLIPS, ROW_STEPS = (1.0, 2.0, 5.0), (None, 0.3, 0.1, 0.05)
+WORTH = 0.97  # of NDCG@10 without attackers and bounds: what a choice has to keep
+MOVIES_SUPPORT = 100.0  # above what 1 % of the devices, 9 of them with K 10, can ever fake
+TEMPLATE_ROW_CLIP = 5.0
 SMALL = {
     "days": 4,
     "population.data": "synthetic:users=200,items=120",
@@ -64,6 +71,7 @@ WHOLE = {
     "coordinator.round.total": 40,
 }
 MOVIES_CLIP = 30.0
+CHOOSING_SEED = 100
 
 
 def defences(values: dict[str, float]) -> dict[str, dict[str, Any]]:
@@ -113,11 +121,36 @@ def table(
     return {"scenario": name, "keys": keys, "values": values, "seeds": list(seeds), "cells": cells}
 
 
+def choose(data: Interactions, seed: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The bounds with the least exposure at 5 % among those that keep most of the quality.
+
+    On validation items, one seed: quality counts without attackers and must stay above `WORTH`
+    of what it is without bounds. Also returns everything that was tried.
+    """
+    tried: list[dict[str, Any]] = []
+    bare = play_rounds(data, 0.0, MOVIES_CLIP, None, 0.0, None, seed, validation=True)
+    for row_clip, row_step in itertools.product(ROW_CLIPS, ROW_STEPS):
+        rule = row_clip, MOVIES_SUPPORT, row_step
+        calm, attacked = (
+            play_rounds(data, share, MOVIES_CLIP, *rule, seed, validation=True)
+            for share in (0.0, ATTACKERS[-1])
+        )
+        tried.append({"row_clip": row_clip, "row_step": row_step, "ndcg10": round(calm.ndcg10, 4),
+                      "kept": round(calm.ndcg10 / bare.ndcg10, 3),
+                      "exposure": round(attacked.exposure, 4)})  # fmt: skip
+        _say("ml-100k, validation", tried[-1])
+    good = [one for one in tried if one["kept"] >= WORTH] or tried
+    best = min(good, key=lambda one: (one["exposure"], -one["ndcg10"]))
+    return {"row_clip": best["row_clip"], "min_support": MOVIES_SUPPORT,
+            "row_step": best["row_step"]}, tried  # fmt: skip
+
+
 def movies(seeds: range) -> dict[str, Any]:
     """ml-100k: histories of a hundred items, and a promoted item with a single fan."""
     data, cells = load("ml-100k"), []
-    lines = defences(MOVIES)
-    lines["step 0.1"] = lines["+ capped step"] | {STEP: 0.1}
+    values, tried = choose(data, CHOOSING_SEED)
+    lines = {"none": NONE, "row bound of the template": NONE | {ROW_CLIP: TEMPLATE_ROW_CLIP}}
+    lines |= defences(values)
     for attackers in ATTACKERS:
         for line, keys in lines.items():
             rule = keys[ROW_CLIP], keys[SUPPORT], keys[STEP]
@@ -128,7 +161,8 @@ def movies(seeds: range) -> dict[str, Any]:
                 cell |= {name: round(float(np.mean(numbers)), 4), f"{name}_by_seed": numbers}
             cells.append(cell)
             _say("ml-100k", cell)
-    return {"data": "ml-100k", "values": MOVIES, "clip": MOVIES_CLIP, "seeds": list(seeds),
+    return {"data": "ml-100k", "values": values, "clip": MOVIES_CLIP, "seeds": list(seeds),
+            "chosen_from": tried, "chosen_on_seed": CHOOSING_SEED, "worth": WORTH,
             "rounds": ROUNDS, "cohort": COHORT, "cap": CAP, "eta": ETA, "decay": DECAY,
             "cells": cells}  # fmt: skip
 
@@ -174,9 +208,10 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="1000 people, and ml-100k")
     parser.add_argument("--only", choices=["poisoned", "ml-100k"], help="with --full")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     arguments = parser.parse_args()
     every = list(defences(PLANTED))
-    seeds = range(arguments.seeds)
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     result: dict[str, Any] = {"tables": []}
     if not arguments.full:
         result["tables"] = [table("poisoned", SMALL, PLANTED, seeds, [every[0], every[-1]])]

@@ -1,7 +1,8 @@
 """Rounds of `solve` with attackers among the devices, on the engine: a cell takes seconds.
 
 Beside the field, which plays every message: the same step of the core and the same shares, no wire,
-no clock. Everybody's last item is kept apart and asked for at the end.
+no clock. Everybody's last item is kept apart and asked for at the end; for choosing settings the
+last but one, and the last is nowhere.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ def play_rounds(
     min_support: float,
     row_step: float | None,
     seed: int,
+    validation: bool = False,
 ) -> Cell:
     """All rounds, then one question to every honest person."""
     items, method = len(data.items), SolveMethod(dim=32, prefixes=20)
-    known, targets = _apart(data)
+    known, targets = _apart(data, 2 if validation else 1)
     people, rng = len(known), np.random.default_rng([seed, 0xBAD])
     counts = np.bincount(known.items, minlength=items)
     promoted = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
@@ -75,16 +77,19 @@ def play_rounds(
     return Cell(exposure, quality, float(1.0 - served.mean()), behind)
 
 
-def _apart(data: Interactions) -> tuple[Histories, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Histories without their last item, and those items; people with fewer than three go."""
+def _apart(
+    data: Interactions, away: int
+) -> tuple[Histories, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Histories without their last `away` items, and the oldest of these; short histories go."""
     time = np.zeros(len(data)) if data.time is None else data.time
     order = np.lexsort((np.arange(len(data)), time, data.user))
     user, item = data.user[order], data.item[order].astype(np.int64)
     cuts = np.cumsum(np.bincount(user, minlength=len(data.users)))[:-1]
-    parts = [part for part in np.split(item, cuts) if len(part) >= 3]
-    starts = np.concatenate([[0], np.cumsum([len(part) - 1 for part in parts])]).astype(np.int64)
-    known = np.concatenate([part[:-1] for part in parts])
-    return Histories(starts, known), np.array([part[-1] for part in parts])
+    parts = [part for part in np.split(item, cuts) if len(part) >= 2 + away]
+    ends = np.cumsum([len(part) - away for part in parts])
+    starts = np.concatenate([[0], ends]).astype(np.int64)
+    known = np.concatenate([part[:-away] for part in parts])
+    return Histories(starts, known), np.array([part[-away] for part in parts])
 
 
 def _pushed(total: RoundSum, common: Matrix, promoted: int, count: int) -> RoundSum:

@@ -9,10 +9,10 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import numpy as np
@@ -46,6 +46,7 @@ from fedrap_core.wire.signing import (
     signed_bytes,
 )
 
+T = TypeVar("T")
 ITEMS = [f"item-{row}" for row in range(12)]
 DIM = 4
 NO_LIMITS = Limits(device=Pace(burst=1e6, per_minute=1e6), address=Pace(burst=1e6, per_minute=1e6))
@@ -272,12 +273,25 @@ class Address:
 @contextmanager
 def running(items: list[str]) -> Iterator[Address]:
     """A coordinator in a thread, as another machine would be; two updates make a release."""
-    ready: list[Address] = []
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Address]:
+        async with serve(small_settings(updates=2), MemoryStore(), items=items) as served:
+            yield Address(served.url, [await served.token() for _ in range(8)])
+
+    with in_a_thread(opened()) as address:
+        yield address
+
+
+@contextmanager
+def in_a_thread(opened: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """What an async context gives, with its event loop in a thread of its own."""
+    ready: list[T] = []
     started, over = threading.Event(), threading.Event()
 
     async def run() -> None:
-        async with serve(small_settings(updates=2), MemoryStore(), items=items) as served:
-            ready.append(Address(served.url, [await served.token() for _ in range(8)]))
+        async with opened as made:
+            ready.append(made)
             started.set()
             await asyncio.to_thread(over.wait)
 

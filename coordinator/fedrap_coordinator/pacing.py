@@ -12,6 +12,7 @@ from fedrap_coordinator.rounds import Phase, Round, RoundLimits
 from fedrap_coordinator.store.identity_protocol import DeviceRecord
 
 REMEMBERED = 9  # rounds that the expectation is made from
+_LONGER = 0.25  # of its age: how much longer a late round is expected to last
 _SPREAD = 0.25  # of the waiting time, at the least: devices stopped by the same thing come apart
 
 
@@ -27,12 +28,14 @@ def until_next_round(
 ) -> float:
     """Seconds until the open round is over, as far as one can tell.
 
-    A round that is already older than expected ends any moment, at the latest after `max_seconds`.
+    A round that is older than expected is taken to last a quarter longer than it did by now, so
+    that a long night costs a device a few questions and not one every minute. `max_seconds` ends
+    every round.
     """
     if round_ is None or round_.phase is not Phase.COLLECTING:
         return 0.0
     age = max(0.0, now - round_.opened_at)  # a clock that jumped back makes nobody wait longer
-    return max(0.0, min(expected, limits.max_seconds) - age)
+    return max(0.0, min(max(expected - age, _LONGER * age), limits.max_seconds - age))
 
 
 def until_rested(known: DeviceRecord, separation: int, step: int) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,7 +14,7 @@ from fedrap_coordinator.attestation import NONE, Attestation
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.identity_settings import Enrolment as EnrolmentSettings
 from fedrap_coordinator.ingest import Signed
-from fedrap_coordinator.store.identity_protocol import AuditEntry, Enrolment, Terms, Ticket
+from fedrap_coordinator.store.identity_protocol import AuditEntry, Enrolment, Ticket
 from fedrap_coordinator.store.protocol import DeviceRecord, Store
 from fedrap_core.wire import problems
 from fedrap_core.wire.certificates import enrol_challenge, renew_challenge, sign_certificate
@@ -56,7 +56,10 @@ class Registry:
         await self._store.add_tokens([_digest(token) for token in tokens], self._clock(), audit)
 
     async def enrol(self, message: Enrol, task: bytes) -> Enrolled:
-        """A token becomes a device with a key, a random id and a certificate.
+        """A token becomes a device with a key, an id and a certificate.
+
+        A key that is enrolled gets the same answer again and uses up no token: the answer to
+        its first request may have been lost.
 
         Raises:
             Refusal, TokenInvalid: the token is unknown, used or not good, or the device is not what
@@ -67,23 +70,39 @@ class Registry:
         now, ticket = self._clock(), None
         if is_signed_token(message.token):  # before the attestation, which may cost more
             ticket = await self._ticket(message.token, now)
+        device = device_of(task, message.public_key)
+        known = await self._store.device(device)
+        if known is None:
+            known = await self._enrol(message, ticket, device, now)
+        if known.revoked_at is not None:
+            raise Refusal(problems.REVOKED)
+        return Enrolled(
+            device=device,
+            task=task,
+            certificate=await self._certificate(task, known, now),
+            authority=public_point(self._authority.public_key()),
+        )
+
+    async def _enrol(
+        self, message: Enrol, ticket: Ticket | None, device: bytes, now: float
+    ) -> DeviceRecord:
         challenge = enrol_challenge(message.public_key, message.token)
         level = await asyncio.to_thread(
             self._attestation.level, message.attestation_kind, message.attestation, challenge
         )
-        device, terms = os.urandom(16), self._settings.terms(now, level)
+        terms, key = self._settings.terms(now, level), message.public_key
         if ticket is not None:
-            await self._enrol_signed(ticket, device, message.public_key, now, terms)
-        elif not await self._store.enrol(
-            _digest(message.token), device, message.public_key, now, terms
-        ):
+            became = await self._store.enrol_signed(ticket, device, key, now, terms)
+        elif await self._store.enrol(_digest(message.token), device, key, now, terms):
+            became = Enrolment.DONE
+        else:
+            became = Enrolment.USED
+        if became is Enrolment.TOO_MANY:
+            raise Refusal(problems.TOO_MANY_DEVICES)
+        known = await self._store.device(device)
+        if known is None:  # else the same request came twice, and the other was faster
             raise Refusal(problems.TOKEN_REFUSED)
-        return Enrolled(
-            device=device,
-            task=task,
-            certificate=await self._certificate(task, device, message.public_key, now, terms),
-            authority=public_point(self._authority.public_key()),
-        )
+        return known
 
     async def _ticket(self, token: str, now: float) -> Ticket:
         known = {one.name: public_from_point(one.public_key) for one in await self._store.issuers()}
@@ -91,15 +110,6 @@ class Registry:
         account = None if claims.acc is None else _digest(f"account\n{claims.iss}\n{claims.acc}")
         used = _digest(f"token\n{claims.iss}\n{claims.jti}")
         return Ticket(used, claims.exp, account, self._settings.account_devices)
-
-    async def _enrol_signed(
-        self, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms
-    ) -> None:
-        became = await self._store.enrol_signed(ticket, device, public_key, now, terms)
-        if became is Enrolment.USED:
-            raise Refusal(problems.TOKEN_REFUSED, "the token was used before")
-        if became is Enrolment.TOO_MANY:
-            raise Refusal(problems.TOO_MANY_DEVICES)
 
     async def renew(self, known: DeviceRecord, message: Renew, task: bytes) -> Renewed:
         """A new certificate for a device that signed for it; judged again, charged as before.
@@ -119,19 +129,17 @@ class Registry:
         now = self._clock()
         terms = self._settings.terms(now, level)
         await self._store.renew_device(known.id, terms.valid_until, level)
-        signed = await self._certificate(task, known.id, known.public_key, now, terms)
-        return Renewed(certificate=signed)
+        renewed = replace(known, valid_until=terms.valid_until, level=level)
+        return Renewed(certificate=await self._certificate(task, renewed, now))
 
-    async def _certificate(
-        self, task: bytes, device: bytes, public_key: bytes, now: float, terms: Terms
-    ) -> bytes:
+    async def _certificate(self, task: bytes, known: DeviceRecord, now: float) -> bytes:
         certificate = Certificate(
             task=task,
-            device=device,
-            public_key=public_key,
-            level=terms.level,
+            device=known.id,
+            public_key=known.public_key,
+            level=known.level,
             issued_at=now,
-            expires_at=terms.valid_until,
+            expires_at=known.valid_until,
         )
         return await asyncio.to_thread(sign_certificate, self._authority, certificate)
 
@@ -157,6 +165,11 @@ class Registry:
     async def forget(self, device: bytes) -> None:
         """Drop a device's key and record; what it sent into open or past rounds stays counted."""
         await self._store.forget_device(device)
+
+
+def device_of(task: bytes, public_key: bytes) -> bytes:
+    """The id of the device with this key. The key is random, so the id says nothing else."""
+    return hashlib.sha256(b"fedrap/1 device" + task + public_key).digest()[:16]
 
 
 def _digest(token: str) -> bytes:

@@ -20,7 +20,6 @@ from fedrap.transport import NO_PROOF, Proof, Transport
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire.certificates import enrol_challenge, read_certificate, renew_challenge
 from fedrap_core.wire.keys import (
-    new_private_key,
     private_from_bytes,
     private_to_bytes,
     public_from_point,
@@ -55,7 +54,7 @@ class Membership:
     async def _enrol(self) -> Credentials | None:
         if self._token is None:
             return None
-        private = new_private_key()
+        private = private_from_bytes(self._state.enrolling_key())
         point = public_point(private.public_key())
         proof = await self._proof(enrol_challenge(point, self._token))
         answer = await self._transport.enrol(self._token, point, proof)

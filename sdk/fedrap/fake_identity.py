@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import os
+import hashlib
 from collections.abc import Callable, Collection
 
 from fedrap.fake_rounds import refusal
@@ -47,19 +47,23 @@ class FakeIdentity:
             public_from_point(public_key)
         except FedRapError as error:
             raise refusal(problems.MALFORMED) from error
-        if self._tokens is not None:
-            if token not in self._tokens:
-                raise refusal(problems.TOKEN_REFUSED)
-            self._tokens.remove(token)
-        device = os.urandom(16)
-        self.keys[device] = public_key
-        self.proofs.append((proof, enrol_challenge(public_key, token)))
+        device = hashlib.sha256(self._task + public_key).digest()[:16]
+        if device not in self.keys:
+            self._use(token)
+            self.keys[device] = public_key
+            self.proofs.append((proof, enrol_challenge(public_key, token)))
         return Enrolled(
             device=device,
             task=self._task,
             certificate=self._certificate(device),
             authority=public_point(self._authority.public_key()),
         )
+
+    def _use(self, token: str) -> None:
+        if self._tokens is not None:
+            if token not in self._tokens:
+                raise refusal(problems.TOKEN_REFUSED)
+            self._tokens.remove(token)
 
     def renew(self, signer: Signer, body: bytes, proof: Proof, nonce: int) -> Renewed:
         """A new certificate for the same key; a proof must be for a nonce never used before."""

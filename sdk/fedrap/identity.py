@@ -1,4 +1,4 @@
-"""Who this device is to the coordinator: a random id and a signing key, kept in the store."""
+"""Who this device is to the coordinator: an id and a signing key, kept in the store."""
 
 from __future__ import annotations
 

@@ -60,6 +60,9 @@ class RoundState(Protocol):
     def history(self) -> History:
         """Those with items that the release in use has a row for, newest first."""
 
+    def enrolling_key(self) -> bytes:
+        """The private key to enrol with: the same one until enrolled, for an answer may be lost."""
+
     def credentials(self) -> Credentials | None:
         """Who this device is, once enrolled."""
 

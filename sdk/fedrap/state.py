@@ -6,7 +6,6 @@ Every method is synchronous and takes the same lock, so that an app may call fro
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -33,10 +32,12 @@ from fedrap.local_model import LocalModel
 from fedrap.participation import Prepared
 from fedrap.retention import Retention
 from fedrap.store import DeviceStore, Interaction
+from fedrap.taps import Taps
 from fedrap.trained import TrainedBlock, keep_rows, pack_trained, unpack_trained
 from fedrap_core.errors import BrokenModel, MalformedMessage
 from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperState
+from fedrap_core.wire.keys import new_private_key, private_to_bytes
 from fedrap_core.wire.messages import Delta, Release
 
 log = logging.getLogger(__name__)
@@ -71,11 +72,7 @@ class DeviceState:
     def _load(self) -> None:
         """Read everything from the store."""
         store = self._store
-        numbered = store.numbered_interactions()
-        self._numbers = [number for number, _ in numbered]
-        self._interactions = [interaction for _, interaction in numbered]
-        self._in_order()
-        self._oldest = min((one.at for one in self._interactions), default=math.inf)
+        self._taps = Taps(store.numbered_interactions())
         self._consents = store.get("consents", list[Consent]) or []
         self._credentials = store.get("credentials", Credentials)
         self._entries = store.get("ledger", list[Entry]) or []
@@ -154,67 +151,51 @@ class DeviceState:
         with self._lock:
             if not interactions:
                 return
-            numbers = self._store.add_interactions(interactions)
-            newest = self._interactions[-1].at if self._interactions else -math.inf
-            self._numbers += numbers
-            self._interactions += interactions
-            times = [newest, *(one.at for one in interactions)]
-            if times != sorted(times):
-                self._in_order()
-                self._model = None if self._model is None else self._model.anew()
-            self._oldest = min(self._oldest, *(one.at for one in interactions))
+            in_order = self._taps.add(self._store.add_interactions(interactions), interactions)
+            if not in_order and self._model is not None:
+                self._model = self._model.anew()
             self.expire()
 
     def tap_time(self) -> float:
         """Now, or the time of the newest interaction when the clock was set back since."""
         with self._lock:
-            newest = self._interactions[-1].at if self._interactions else -math.inf
-            return max(self.now(), newest)
-
-    def _in_order(self) -> None:
-        """Interactions by their time, not by when they were recorded."""
-        order = sorted(range(len(self._interactions)), key=lambda i: self._interactions[i].at)
-        self._interactions = [self._interactions[i] for i in order]
-        self._numbers = [self._numbers[i] for i in order]
+            return max(self.now(), self._taps.newest_at)
 
     def expire(self) -> None:
         """Forget what the retention does not allow any more, and the rows of D that go with it."""
         with self._lock:
-            if not self._retention.due(len(self._numbers), self._oldest, self.now()):
+            if not self._taps.due(self._retention, self.now()):
                 return
-            kept = self._retention.kept(self._interactions, self.now())
-            left = [self._interactions[place] for place in kept]
-            numbers = [self._numbers[place] for place in kept]
+            left, gone = self._taps.allowed(self._retention, self.now())
             model = None if self._model is None else self._model.anew()
             trained = self._trained
             if model is not None and trained is not None:
-                trained = keep_rows(trained, model.history(left).rows)
-            items = {one.item for one in left}
+                trained = keep_rows(trained, model.history(left.interactions).rows)
+            items = {one.item for one in left.interactions}
             personal = {item: part for item, part in self._personal.items() if item in items}
             blocks: dict[str, object] = {"personal": personal}
             if trained is not None:
                 blocks["trained"] = pack_trained(trained)
-            self._store.forget_interactions(sorted({*self._numbers} - {*numbers}), blocks)
-            self._numbers, self._interactions, self._model = numbers, left, model
+            self._store.forget_interactions(gone, blocks)
+            self._taps, self._model = left, model
             self._personal, self._trained = personal, trained
-            self._oldest = min((one.at for one in left), default=math.inf)
 
     def interactions(self) -> Sequence[Interaction]:
         """Everything recorded, oldest first; a copy."""
         with self._lock:
-            return list(self._interactions)
+            return list(self._taps.interactions)
 
     def recorded(self) -> int:
         """How many interactions there are."""
         with self._lock:
-            return len(self._interactions)
+            return len(self._taps)
 
     def history(self) -> History:
         """Those with items that the release in use has a row for, newest first."""
         with self._lock:
             if self._model is None:
                 return History(np.zeros(0, dtype=np.int64), np.zeros(0))
-            return self._model.history(self._interactions)
+            return self._model.history(self._taps.interactions)
 
     def consented(self) -> bool:
         """Did the user agree to train, and not take it back?"""
@@ -232,6 +213,15 @@ class DeviceState:
             self._store.put("consents", [*self._consents, consent])
             self._consents.append(consent)
 
+    def enrolling_key(self) -> bytes:
+        """The private key to enrol with, the same one until enrolled."""
+        with self._lock:
+            key = self._store.get("enrolling", bytes)
+            if not key:
+                key = private_to_bytes(new_private_key())
+                self._store.put("enrolling", key)
+            return key
+
     def credentials(self) -> Credentials | None:
         """Who this device is, once enrolled."""
         with self._lock:
@@ -240,7 +230,7 @@ class DeviceState:
     def keep_credentials(self, credentials: Credentials) -> None:
         """Remember who this device is."""
         with self._lock:
-            self._store.put("credentials", credentials)
+            self._store.put_all({"credentials": credentials, "enrolling": b""})
             self._credentials = credentials
 
     def next_nonce(self) -> int:
@@ -283,8 +273,8 @@ class DeviceState:
             personal: dict[str, float] = {}
             trained = prepared.trained
             if self._model is not None:  # what was forgotten during the round does not come back
-                trained = keep_rows(trained, self._model.history(self._interactions).rows)
-                personal = self._model.personal(self._interactions, trained)
+                trained = keep_rows(trained, self._model.history(self._taps.interactions).rows)
+                personal = self._model.personal(self._taps.interactions, trained)
             blocks: dict[str, object] = {"ledger": entries, "personal": personal}
             if trained is not None:
                 blocks["trained"] = pack_trained(trained)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from fedrap_coordinator.rounds import Phase, Round
+from fedrap_coordinator.store.identity_protocol import Enrolment, Ticket
 from fedrap_coordinator.store.protocol import Added, Counts, DeviceRecord, Store, StoredRelease
 from tests.contracts.one_by_one import add_update, assign
 
@@ -63,6 +64,21 @@ async def test_a_token_enrols_one_device(store: Store) -> None:
     assert await store.device(device_id(1)) == DeviceRecord(device_id(1), b"key", 0, None)
     assert await store.device(device_id(2)) is None
     assert await store.counts() == Counts(devices=1, tokens=1, items=0, releases=0)
+
+
+@pytest.mark.spec("3.11")
+async def test_an_id_is_enrolled_once_and_the_second_try_uses_up_nothing(store: Store) -> None:
+    await enrolled(store, 1)
+    known = await store.device(device_id(1))
+    await store.add_tokens([b"two"], 1.0)
+    ticket = Ticket(b"ticket", 90.0, b"account", 1)
+    with pytest.raises(ValueError, match="is enrolled"):
+        await store.enrol(b"two", device_id(1), b"key", 9.0)
+    with pytest.raises(ValueError, match="is enrolled"):
+        await store.enrol_signed(ticket, device_id(1), b"key", 9.0)
+    assert await store.device(device_id(1)) == known
+    assert await store.enrol(b"two", device_id(2), b"key", 9.0)
+    assert await store.enrol_signed(ticket, device_id(3), b"key", 9.0) is Enrolment.DONE
 
 
 @pytest.mark.spec("3.1")

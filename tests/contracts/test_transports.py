@@ -52,10 +52,24 @@ async def test_a_token_enrols_one_device_into_the_task(world: World) -> None:
     token, point = await world.token(), public_point(new_private_key().public_key())
     first = await world.transport.enrol(token, point)
     assert first.task == (await world.latest()).task
-    assert await problem_of(world.transport.enrol(token, point)) == "token-refused"
-    assert await problem_of(world.transport.enrol("never-given", point)) == "token-refused"
-    second = await world.transport.enrol(await world.token(), point)
+    other = public_point(new_private_key().public_key())
+    assert await problem_of(world.transport.enrol(token, other)) == "token-refused"
+    assert await problem_of(world.transport.enrol("never-given", other)) == "token-refused"
+    second = await world.transport.enrol(await world.token(), other)
     assert second.device != first.device
+
+
+@pytest.mark.spec("3.11")
+async def test_a_key_that_is_enrolled_is_answered_again_and_uses_up_no_token(world: World) -> None:
+    token, spare = await world.token(), await world.token()
+    point, other = (public_point(new_private_key().public_key()) for _ in range(2))
+    first = await world.transport.enrol(token, point)
+    for used in (token, spare):
+        again = await world.transport.enrol(used, point)
+        assert (again.device, again.task) == (first.device, first.task)
+        certificate = read_certificate(public_from_point(again.authority), again.certificate)
+        assert (certificate.device, certificate.public_key) == (first.device, point)
+    assert (await world.transport.enrol(spare, other)).device != first.device
 
 
 async def test_a_key_that_is_no_point_of_the_curve_is_malformed(world: World) -> None:

@@ -22,9 +22,20 @@ def test_before_the_first_round_the_least_time_is_expected_and_then_the_median()
 
 
 @pytest.mark.parametrize(
-    ("now", "left"), [(1000.0, 90), (1060.0, 30), (1090.0, 0), (5000.0, 0), (900.0, 90)]
+    ("now", "left"),
+    [
+        (1000.0, 90),
+        (1060.0, 30),
+        (1090.0, 22.5),
+        (1400.0, 100),
+        (1590.0, 10),
+        (5000.0, 0),
+        (900.0, 90),
+    ],
 )
-def test_a_round_ends_when_it_is_as_old_as_the_others_were(now: float, left: float) -> None:
+def test_a_round_ends_when_it_is_as_old_as_the_others_were_and_a_late_one_a_quarter_later(
+    now: float, left: float
+) -> None:
     assert pacing.until_next_round(OPEN, 90, LIMITS, now) == left
 
 

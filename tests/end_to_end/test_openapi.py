@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +25,7 @@ from fedrap_coordinator.openapi import ADMINS, DEVICES, MSGPACK, Address, docume
 from fedrap_coordinator.page import WATCH
 from fedrap_coordinator.store.memory import MemoryStore
 from spec.make_openapi import PATH, text
-from tests.harness import serve, small_settings
+from tests.harness import in_a_thread, serve, small_settings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -72,28 +71,19 @@ class Running:
 @pytest.fixture(scope="module")
 def there() -> Iterator[Running]:
     """A coordinator in a thread; the tests call it as another machine would."""
-    made: list[Running] = []
-    started, over = threading.Event(), threading.Event()
 
-    async def run() -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Running]:
         chosen = msgspec.structs.replace(small_settings(), admin=AdminFace(port=0))
         store = MemoryStore()
         async with serve(chosen, store) as served:
             admin = Admin(store, chosen, time.time, "test")
             tokens = {role.value: await admin.add_admin(role.value, role) for role in Role}
             port = served.app[ADMIN_RUNNER].addresses[0][1]
-            made.append(Running(served.url, f"http://127.0.0.1:{port}", tokens))
-            started.set()
-            await asyncio.to_thread(over.wait)
+            yield Running(served.url, f"http://127.0.0.1:{port}", tokens)
 
-    thread = threading.Thread(target=lambda: asyncio.run(run()))
-    thread.start()
-    try:
-        assert started.wait(20)
-        yield made[0]
-    finally:
-        over.set()
-        thread.join(20)
+    with in_a_thread(opened()) as running:
+        yield running
 
 
 @schemathesis.serializer(MSGPACK)

@@ -11,9 +11,10 @@ from fedrap import CoordinatorUnreachable, FedRap, Proof
 from fedrap.enrolment import certified
 from fedrap.identity import Credentials
 from fedrap.testing import FakeCoordinator
+from fedrap.transport import NO_PROOF
 from fedrap_core.wire.certificates import sign_certificate
 from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
-from fedrap_core.wire.messages import Certificate
+from fedrap_core.wire.messages import Certificate, Enrolled
 
 KEY, AUTHORITY, OTHER = new_private_key(), new_private_key(), new_private_key()
 OWN = Credentials(b"d" * 16, b"t" * 16, private_to_bytes(KEY))
@@ -125,3 +126,26 @@ def test_credentials_of_an_older_store_are_read_and_nothing_is_renewed() -> None
     read = msgspec.msgpack.decode(old, type=Credentials)
     assert (read.certificate, read.authority) == (b"", b"")
     assert read.renew_at > 1e300
+
+
+@pytest.mark.spec("3.11")
+def test_an_enrolment_whose_answer_is_lost_goes_on_with_the_same_key(tmp_path: Path) -> None:
+    fake = FakeCoordinator(["tea", "mug", "book"], tokens=["once"])
+    enrol, lost = fake.enrol, [True]
+
+    async def loses_the_first_answer(
+        token: str, public_key: bytes, proof: Proof = NO_PROOF
+    ) -> Enrolled:
+        answer = await enrol(token, public_key, proof)
+        if lost:
+            lost.clear()
+            raise CoordinatorUnreachable("the line broke")
+        return answer
+
+    fake.enrol = loses_the_first_answer  # type: ignore[method-assign]
+    for joined in (False, True):  # opened anew in between: the key is in the store
+        with FedRap.open(tmp_path, transport=fake, token="once") as device:
+            device.consent(train=True, policy="1")
+            device.record("tea")
+            assert device.run_round().joined is joined
+            assert device.status().enrolled is joined

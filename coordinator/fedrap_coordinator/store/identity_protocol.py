@@ -156,13 +156,21 @@ class IdentityStore(Protocol):
     async def enrol(
         self, token: bytes, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
     ) -> bool:
-        """Use up a token and add the device; False when the token is unknown or used."""
+        """Use up a token and add the device; False when the token is unknown or used.
+
+        Raises:
+            ValueError: there is a device of that id; the token is not used up.
+        """
         ...
 
     async def enrol_signed(
         self, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
     ) -> Enrolment:
-        """Use up a signed token's one-time id, count it for its account, and add the device."""
+        """Use up a signed token's one-time id, count it for its account, and add the device.
+
+        Raises:
+            ValueError: there is a device of that id; nothing is used up or counted.
+        """
         ...
 
     async def device(self, device: bytes) -> DeviceRecord | None:
@@ -192,7 +200,7 @@ class IdentityStore(Protocol):
         ...
 
     async def forget_device(self, device: bytes) -> None:
-        """Drop a device's key, nonce and record. Its random id stays in rounds it took part in."""
+        """Drop a device's key, nonce and record. Its id stays in rounds it took part in."""
         ...
 
     async def add_issuer(self, issuer: Issuer, audit: AuditEntry | None = None) -> bool:

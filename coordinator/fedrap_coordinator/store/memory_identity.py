@@ -46,6 +46,7 @@ class MemoryIdentity:
     ) -> bool:
         if self._tokens.get(token, True):
             return False
+        self._refuse_known(device)
         self._tokens[token] = True
         self._add(device, public_key, now, terms)
         return True
@@ -56,6 +57,7 @@ class MemoryIdentity:
         self._signed = {one: ends for one, ends in self._signed.items() if ends >= now}
         if ticket.digest in self._signed:
             return Enrolment.USED
+        self._refuse_known(device)
         if ticket.account is not None:
             count = self._accounts.get(ticket.account, 0)
             if count >= ticket.most_devices:
@@ -64,6 +66,10 @@ class MemoryIdentity:
         self._signed[ticket.digest] = ticket.expires_at
         self._add(device, public_key, now, terms)
         return Enrolment.DONE
+
+    def _refuse_known(self, device: bytes) -> None:
+        if device in self._devices:
+            raise ValueError("the device is enrolled")
 
     def _add(self, device: bytes, public_key: bytes, now: float, terms: Terms) -> None:
         self._devices[device] = DeviceRecord(

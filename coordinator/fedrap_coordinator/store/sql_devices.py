@@ -71,18 +71,20 @@ def enrol_signed(
 
 def _add(db: sa.Connection, device: bytes, public_key: bytes, now: float, terms: Terms) -> None:
     released = int(db.scalar(sa.select(sa.func.max(t.release_fact.c.step))) or 0)
-    db.execute(
-        t.device.insert().values(
-            id=device,
-            public_key=public_key,
-            enrolled_at=now,
-            first_step=terms.first_step(released),
-            not_before=terms.not_before(now),
-            free_at=min(terms.free_at(now), _FOREVER),
-            valid_until=min(terms.valid_until, _FOREVER),
-            level=terms.level,
-        )
-    )
+    row = {
+        "id": device,
+        "public_key": public_key,
+        "enrolled_at": now,
+        "first_step": terms.first_step(released),
+        "not_before": terms.not_before(now),
+        "free_at": min(terms.free_at(now), _FOREVER),
+        "valid_until": min(terms.valid_until, _FOREVER),
+        "level": terms.level,
+    }
+    try:
+        db.execute(t.device.insert().values(row))
+    except IntegrityError as error:  # the transaction ends here, and with it what was used up
+        raise ValueError("the device is enrolled") from error
 
 
 def find(db: sa.Connection, device: bytes) -> DeviceRecord | None:

@@ -16,6 +16,7 @@ from fedrap.ledger import Entry
 from fedrap.participation import Prepared
 from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperState
+from fedrap_core.wire.keys import new_private_key, private_to_bytes
 from fedrap_core.wire.messages import Delta, Release
 from fedrap_simulation.data.interactions import Rows
 from fedrap_simulation.field.crowd import Crowd
@@ -28,8 +29,9 @@ class FieldState:
     """One device's memory. `clock` gives seconds of the scenario, `epoch` is when it began."""
 
     __slots__ = (
-        "_catalogue", "_clock", "_consent", "_credentials", "_crowd", "_entries", "_epoch",
-        "_model", "_nonce", "_outbox", "_person", "_releases", "_trained", "_weight", "dropped",
+        "_catalogue", "_clock", "_consent", "_credentials", "_crowd", "_enrolling", "_entries",
+        "_epoch", "_model", "_nonce", "_outbox", "_person", "_releases", "_trained", "_weight",
+        "dropped",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +48,7 @@ class FieldState:
         self._person, self._crowd, self._releases = person, crowd, releases
         self._clock, self._epoch = clock, epoch
         self._consent, self._weight = consent, weight
+        self._enrolling: bytes | None = None
         self._credentials: Credentials | None = None
         self._entries: tuple[Entry, ...] = ()
         self._outbox: tuple[tuple[bytes, bytes], ...] = ()
@@ -78,11 +81,16 @@ class FieldState:
         rows = rows[rows >= 0]
         return History(rows, np.full(len(rows), self._weight))
 
+    def enrolling_key(self) -> bytes:
+        if self._enrolling is None:
+            self._enrolling = private_to_bytes(new_private_key())
+        return self._enrolling
+
     def credentials(self) -> Credentials | None:
         return self._credentials
 
     def keep_credentials(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+        self._credentials, self._enrolling = credentials, None
 
     def next_nonce(self) -> int:
         self._nonce += 1
