@@ -61,6 +61,11 @@ public final class KeyFile implements KeyProvider {
     /** Overwrites it first, so that the key is not in a block that was merely given back. */
     @Override
     public void erase() {
+        overwriteAndDelete(new File(file.getPath() + ".part"));
+        overwriteAndDelete(file);
+    }
+
+    private static void overwriteAndDelete(File file) {
         if (!file.exists()) {
             return;
         }

@@ -13,6 +13,8 @@ public final class Policy {
     public static final String UNREACHABLE = "unreachable";
     public static final String NO_RELEASE = "no-release";
     public static final String BROKEN_RELEASE = "broken-release";
+    /** A plan or a release of a method that this library does not compute. */
+    public static final String UNSUPPORTED_METHOD = "unsupported-method";
     public static final String ALREADY_RUNNING = "already-running";
     /** {@code stop()} or {@code close()} cut it short; it resumes where it was. */
     public static final String STOPPED = "stopped";

@@ -1,0 +1,138 @@
+package io.fedrap.core;
+
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Several devices in one process, driven by tests/android: a JSON object per line, an answer for each.
+ *
+ * <p>Every request names a device and something to {@code do}; what that gives is in the answer, and
+ * {@code error} with the kind of what was thrown.
+ */
+public final class DevicesOnStdin {
+    private final Map<String, FedRap> open = new LinkedHashMap<>();
+
+    public static void main(String[] arguments) throws Exception {
+        DevicesOnStdin devices = new DevicesOnStdin();
+        BufferedReader in =
+                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, true, "UTF-8");
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            Object answer;
+            try {
+                answer = devices.answer(new Vectors.Case((Map<?, ?>) Json.parse(line)));
+            } catch (FedRapException error) {
+                answer = Export.map("error", error.kind().name(), "message", error.getMessage());
+            } catch (RuntimeException error) {
+                answer = Export.map("error", error.toString());
+            }
+            out.println(JsonText.of(answer).replace("\n", ""));
+        }
+    }
+
+    private Object answer(Vectors.Case asked) throws Exception {
+        String name = asked.text("device");
+        FedRap device = open.get(name);
+        switch (asked.text("do")) {
+            case "open":
+                open.put(name, FedRap.open(config(asked)));
+                return Export.map();
+            case "close":
+                open.remove(name).close();
+                return Export.map();
+            case "consent":
+                device.consent((Boolean) asked.get("train"), "a policy of the app");
+                return Export.map();
+            case "record":
+                return Export.map("recorded", device.recordMany(interactions(asked)));
+            case "run":
+                return report(device.runRound(asked.number("wait"), Conditions.ALWAYS));
+            case "sync":
+                device.sync();
+                return Export.map();
+            case "status":
+                return Export.describe(device.status());
+            case "recommend":
+                return recommended(device.recommend((int) asked.integer("n"), null, true, true));
+            case "similar":
+                return similar(device.similarItems(asked.text("item"), (int) asked.integer("n")));
+            case "erase":
+                Erased receipt = open.remove(name).erase();
+                return Export.map(
+                        "deleted", receipt.deleted, "confirmed", receipt.coordinatorConfirmed,
+                        "because", receipt.notConfirmedBecause);
+            case "export":
+                return Export.map("files", device.export(new File(asked.text("file"))).files);
+            default:
+                throw new IllegalArgumentException("unknown: " + asked.text("do"));
+        }
+    }
+
+    private static Config config(Vectors.Case asked) {
+        Config config = new Config(new File(asked.text("folder")));
+        config.server(asked.text("server")).token((String) asked.fields.get("token"));
+        if (asked.fields.containsKey("floor")) {
+            double[] floor = asked.numbers("floor");
+            config.floor((int) floor[0], (int) floor[1], (int) floor[2], floor[3]);
+        }
+        if (asked.fields.containsKey("now")) {
+            double now = asked.number("now");
+            config.clock = () -> now;
+        }
+        String death = (String) asked.fields.get("die_at");
+        config.watcher =
+                step -> {
+                    if (step.equals(death)) {
+                        Runtime.getRuntime().halt(137);
+                    }
+                };
+        return config;
+    }
+
+    private static List<Interaction> interactions(Vectors.Case asked) {
+        List<Interaction> all = new ArrayList<>();
+        for (Object one : (List<?>) asked.get("items")) {
+            List<?> parts = (List<?>) one;
+            double at = ((Number) parts.get(2)).doubleValue();
+            double weight = ((Number) parts.get(1)).doubleValue();
+            all.add(new Interaction((String) parts.get(0), "wish-listed", weight, at));
+        }
+        return all;
+    }
+
+    private static Object report(RoundReport one) {
+        return Export.map(
+                "joined", one.joined, "blocked_by", one.blockedBy, "retry_after", one.retryAfter,
+                "step", one.step, "sent_bytes", one.sentBytes, "loss", one.loss);
+    }
+
+    private static Object recommended(List<Recommendation> found) {
+        List<Object> all = new ArrayList<>();
+        for (Recommendation one : found) {
+            List<Object> reasons = new ArrayList<>();
+            for (Reason why : one.reasons) {
+                reasons.add(Export.map("item", why.item, "shared", why.shared, "personal", why.personal));
+            }
+            all.add(
+                    Export.map(
+                            "item", one.item, "shared", one.shared, "personal", one.personal,
+                            "reasons", reasons));
+        }
+        return all;
+    }
+
+    private static Object similar(List<Similar> found) {
+        List<Object> all = new ArrayList<>();
+        for (Similar one : found) {
+            all.add(Export.map("item", one.item, "cosine", one.cosine));
+        }
+        return all;
+    }
+}
