@@ -23,6 +23,7 @@ final class DeviceState {
 
     private static final String EVENT = "event/";
     private static final String OUTBOX = "outbox/";
+    private static final String ENROLLING = "enrolling";
 
     private final SealedStore store;
     private final Clock clock;
@@ -95,6 +96,10 @@ final class DeviceState {
             throw new FedRapException(
                     Kind.STORE_CLOSED, "this device was closed or erased; open it again");
         }
+    }
+
+    synchronized boolean isOpen() {
+        return !closed;
     }
 
     synchronized void close() {
@@ -228,9 +233,24 @@ final class DeviceState {
         return credentials;
     }
 
+    /** The key to enrol with, kept before it is used, and the same one until enrolled. */
+    synchronized EnrollingKey enrollingKey() {
+        checkUsable();
+        byte[] kept = store.get(ENROLLING);
+        if (kept != null) {
+            return StateCodec.read(() -> EnrollingKey.decode(kept));
+        }
+        EnrollingKey fresh = EnrollingKey.generate();
+        put(ENROLLING, fresh.encode(), true);
+        return fresh;
+    }
+
     synchronized void keepCredentials(Credentials fresh) {
         checkUsable();
-        put("credentials", fresh.encode(), true);
+        Map<String, byte[]> values = new LinkedHashMap<>();
+        values.put("credentials", fresh.encode());
+        values.put(ENROLLING, null);
+        store.commit(values, true);
         credentials = fresh;
     }
 

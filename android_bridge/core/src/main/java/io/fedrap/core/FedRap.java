@@ -188,6 +188,11 @@ public final class FedRap implements Closeable {
         return new Erased(deleted, reason);
     }
 
+    /** Neither closed nor erased. */
+    public boolean isOpen() {
+        return state.isOpen();
+    }
+
     /** Give the store back, also in the middle of a round. A second call does nothing. */
     @Override
     public void close() {

@@ -1,8 +1,10 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
+import java.util.Collections;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicReference;
 
 /** A device and its coordinator: when it may call, with what, and what becomes of errors. */
 final class Joining {
@@ -12,16 +14,18 @@ final class Joining {
     private final DeviceState state;
     private final Config config;
     private final AtomicBoolean running = new AtomicBoolean();
-    private final AtomicReference<Turn> turn = new AtomicReference<>(new Turn());
+    private final Set<Turn> turns = Collections.newSetFromMap(new ConcurrentHashMap<Turn, Boolean>());
 
     Joining(DeviceState state, Config config) {
         this.state = state;
         this.config = config;
     }
 
-    /** End the round or sync that runs now. */
+    /** End the rounds and syncs that run now: a job's round beside the app's own sync. */
     void stop() {
-        turn.get().stop();
+        for (Turn one : turns) {
+            one.stop();
+        }
     }
 
     /** Fetch what is new, if the user consented and there is somebody to ask. */
@@ -32,7 +36,7 @@ final class Joining {
             try {
                 Syncing.sync(state, transport);
             } finally {
-                close(transport);
+                end(mine, transport);
             }
         }
     }
@@ -42,8 +46,8 @@ final class Joining {
         if (!running.compareAndSet(false, true)) {
             return RoundReport.blocked(Policy.ALREADY_RUNNING);
         }
+        Turn mine = newTurn();
         try {
-            Turn mine = newTurn();
             state.expire();
             String blocked = blockedBy();
             if (blocked != null) {
@@ -53,6 +57,7 @@ final class Joining {
             String unmet = unmet(conditions);
             return unmet != null ? RoundReport.blocked(unmet) : joined(mine, wait);
         } finally {
+            turns.remove(mine);
             running.set(false);
         }
     }
@@ -89,7 +94,7 @@ final class Joining {
         } catch (FedRapException error) {
             return failed(mine, error);
         } finally {
-            close(transport);
+            end(mine, transport);
         }
     }
 
@@ -127,7 +132,8 @@ final class Joining {
         if (config.offline || !reachable()) {
             return config.offline ? Policy.OFFLINE : Policy.NO_SERVER;
         }
-        Transport transport = transport(newTurn(), FORGETTING);
+        Turn mine = newTurn();
+        Transport transport = transport(mine, FORGETTING);
         try {
             transport.forget(new Signer(credentials, state::nextNonce));
             return null;
@@ -136,7 +142,7 @@ final class Joining {
         } catch (FedRapException error) {
             return Policy.UNREACHABLE;
         } finally {
-            close(transport);
+            end(mine, transport);
         }
     }
 
@@ -154,7 +160,7 @@ final class Joining {
 
     private Turn newTurn() {
         Turn fresh = new Turn();
-        turn.set(fresh);
+        turns.add(fresh);
         return fresh;
     }
 
@@ -164,8 +170,9 @@ final class Joining {
                 : new UrlTransport(new HttpCall(config.server, mine, limits));
     }
 
-    /** A test's own one stays open. */
-    private void close(Transport transport) {
+    /** A test's own transport stays open. */
+    private void end(Turn mine, Transport transport) {
+        turns.remove(mine);
         if (transport != config.transport) {
             transport.close();
         }

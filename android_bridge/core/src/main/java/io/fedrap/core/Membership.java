@@ -1,7 +1,6 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
-import java.security.KeyPair;
 import java.util.Arrays;
 
 /**
@@ -35,15 +34,15 @@ final class Membership {
         return known.renewAt <= state.now() ? renew(known) : known;
     }
 
+    /** With the same key until there is an answer, so that a lost one costs no token (3.11). */
     private Credentials enrol() {
-        KeyPair pair = P256.generate();
-        byte[] point = P256.point(pair.getPublic());
-        Proof proof = proof(Certificates.enrolChallenge(point, token));
-        Enrolled answer = transport.enrol(token, point, proof);
+        EnrollingKey key = state.enrollingKey();
+        Proof proof = proof(Certificates.enrolChallenge(key.point, token));
+        Enrolled answer = transport.enrol(token, key.point, proof);
         byte[] none = new byte[0];
         Credentials fresh =
                 new Credentials(
-                        answer.device, answer.task, P256.secret(pair.getPrivate()), point, none, none,
+                        answer.device, answer.task, key.secret, key.point, none, none,
                         Double.POSITIVE_INFINITY);
         if (answer.certificate.length > 0) {
             fresh = certified(fresh, answer.certificate, answer.authority, state.now());
