@@ -1,7 +1,5 @@
 package io.fedrap.core;
 
-import java.util.Map;
-
 /** Coordinator to device: the items from row {@code start} on. A row is never given twice. */
 final class Catalogue {
     final long version;
@@ -10,12 +8,12 @@ final class Catalogue {
     final byte[] items; // UTF-8 ids, each followed by a newline
     final byte[] retired; // u32 little-endian, ascending: all rows not to be shown
 
-    Catalogue(long version, long start, long count, byte[] items, byte[] retired) {
-        this.version = version;
-        this.start = start;
-        this.count = count;
-        this.items = items;
-        this.retired = retired;
+    private Catalogue(Fields fields) {
+        version = fields.count("version");
+        start = fields.count("start");
+        count = fields.count("count");
+        items = fields.bytes("items");
+        retired = fields.bytes("retired");
     }
 
     /** Throws as {@link Fields#ofMessage}. */
@@ -24,21 +22,6 @@ final class Catalogue {
     }
 
     static Catalogue from(Fields fields) {
-        return new Catalogue(
-                fields.count("version"),
-                fields.count("start"),
-                fields.count("count"),
-                fields.bytes("items"),
-                fields.bytes("retired"));
-    }
-
-    byte[] encode() {
-        Map<String, Object> map = Fields.start("catalogue");
-        map.put("version", version);
-        map.put("start", start);
-        map.put("count", count);
-        map.put("items", items);
-        map.put("retired", retired);
-        return MsgPack.encode(map);
+        return new Catalogue(fields);
     }
 }

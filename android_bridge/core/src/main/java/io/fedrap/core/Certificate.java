@@ -1,7 +1,5 @@
 package io.fedrap.core;
 
-import java.util.Map;
-
 /** Inside a signed certificate: this key is that device's, until then. */
 final class Certificate {
     final byte[] task;
@@ -11,41 +9,17 @@ final class Certificate {
     final double issuedAt; // seconds since 1970
     final double expiresAt;
 
-    Certificate(
-            byte[] task,
-            byte[] device,
-            byte[] publicKey,
-            String level,
-            double issuedAt,
-            double expiresAt) {
-        this.task = task;
-        this.device = device;
-        this.publicKey = publicKey;
-        this.level = level;
-        this.issuedAt = issuedAt;
-        this.expiresAt = expiresAt;
+    private Certificate(Fields fields) {
+        task = fields.id16("task");
+        device = fields.id16("device");
+        publicKey = fields.point("public_key");
+        level = fields.text("level", 1, 40);
+        issuedAt = fields.number("issued_at", 0, 1e12);
+        expiresAt = fields.number("expires_at", 0, 1e12);
     }
 
     /** Throws as {@link Fields#ofMessage}. */
     static Certificate decode(byte[] raw) {
-        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "certificate");
-        return new Certificate(
-                fields.id16("task"),
-                fields.id16("device"),
-                fields.point("public_key"),
-                fields.text("level", 1, 40),
-                fields.number("issued_at", 0, 1e12),
-                fields.number("expires_at", 0, 1e12));
-    }
-
-    byte[] encode() {
-        Map<String, Object> map = Fields.start("certificate");
-        map.put("task", task);
-        map.put("device", device);
-        map.put("public_key", publicKey);
-        map.put("level", level);
-        map.put("issued_at", issuedAt);
-        map.put("expires_at", expiresAt);
-        return MsgPack.encode(map);
+        return new Certificate(Fields.ofMessage(raw, Fields.MAX_BYTES, "certificate"));
     }
 }

@@ -16,16 +16,6 @@ final class Enrol {
         this.attestation = attestation;
     }
 
-    /** Throws as {@link Fields#ofMessage}. */
-    static Enrol decode(byte[] raw) {
-        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "enrol");
-        return new Enrol(
-                fields.text("token", 1, 2000),
-                fields.point("public_key"),
-                fields.text("attestation_kind", 1, 40, "none"),
-                fields.bytes("attestation", 0, 16384, new byte[0]));
-    }
-
     byte[] encode() {
         Map<String, Object> map = Fields.start("enrol");
         map.put("token", token);

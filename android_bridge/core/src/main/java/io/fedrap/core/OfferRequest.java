@@ -12,14 +12,6 @@ final class OfferRequest {
         this.waitSeconds = waitSeconds;
     }
 
-    /** Throws as {@link Fields#ofMessage}. */
-    static OfferRequest decode(byte[] raw) {
-        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "offer-request");
-        return new OfferRequest(
-                fields.count("release"),
-                fields.number("wait", 0, 600, 0));
-    }
-
     byte[] encode() {
         Map<String, Object> map = Fields.start("offer-request");
         map.put("release", release);

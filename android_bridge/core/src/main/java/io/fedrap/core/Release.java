@@ -1,7 +1,5 @@
 package io.fedrap.core;
 
-import java.util.Map;
-
 /** Coordinator to device: one version of C, and how to recommend with it. */
 final class Release {
     final byte[] task;
@@ -18,33 +16,20 @@ final class Release {
     final byte[] values; // i8, those entries
     final byte[] withheld; // a bit per row, lowest first: not to be recommended; empty: none
 
-    Release(
-            byte[] task,
-            long version,
-            long step,
-            long size,
-            int dim,
-            long catalogue,
-            Scoring scoring,
-            double clip,
-            byte[] model,
-            byte[] scales,
-            byte[] bitmap,
-            byte[] values,
-            byte[] withheld) {
-        this.task = task;
-        this.version = version;
-        this.step = step;
-        this.size = size;
-        this.dim = dim;
-        this.catalogue = catalogue;
-        this.scoring = scoring;
-        this.clip = clip;
-        this.model = model;
-        this.scales = scales;
-        this.bitmap = bitmap;
-        this.values = values;
-        this.withheld = withheld;
+    private Release(Fields fields) {
+        task = fields.id16("task");
+        version = fields.count("version");
+        step = fields.count("step");
+        size = fields.count("size");
+        dim = (int) fields.integer("dim", 1, 512);
+        catalogue = fields.count("catalogue");
+        scoring = Scoring.from(fields.inner("scoring"));
+        clip = fields.number("clip", 0, 1e6, 0);
+        model = fields.digest("model");
+        scales = fields.bytes("scales");
+        bitmap = fields.bytes("bitmap");
+        values = fields.bytes("values");
+        withheld = fields.bytes("withheld", 0, Integer.MAX_VALUE, new byte[0]);
     }
 
     /** Throws as {@link Fields#ofMessage}. */
@@ -53,37 +38,6 @@ final class Release {
     }
 
     static Release from(Fields fields) {
-        return new Release(
-                fields.id16("task"),
-                fields.count("version"),
-                fields.count("step"),
-                fields.count("size"),
-                (int) fields.integer("dim", 1, 512),
-                fields.count("catalogue"),
-                Scoring.from(fields.inner("scoring")),
-                fields.number("clip", 0, 1e6, 0),
-                fields.digest("model"),
-                fields.bytes("scales"),
-                fields.bytes("bitmap"),
-                fields.bytes("values"),
-                fields.bytes("withheld", 0, Integer.MAX_VALUE, new byte[0]));
-    }
-
-    byte[] encode() {
-        Map<String, Object> map = Fields.start("release");
-        map.put("task", task);
-        map.put("version", version);
-        map.put("step", step);
-        map.put("size", size);
-        map.put("dim", dim);
-        map.put("catalogue", catalogue);
-        map.put("scoring", scoring.toMap());
-        map.put("clip", clip);
-        map.put("model", model);
-        map.put("scales", scales);
-        map.put("bitmap", bitmap);
-        map.put("values", values);
-        map.put("withheld", withheld);
-        return MsgPack.encode(map);
+        return new Release(fields);
     }
 }

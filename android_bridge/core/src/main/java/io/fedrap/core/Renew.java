@@ -14,15 +14,6 @@ final class Renew {
         this.attestation = attestation;
     }
 
-    /** Throws as {@link Fields#ofMessage}. */
-    static Renew decode(byte[] raw) {
-        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "renew");
-        return new Renew(
-                fields.integer("nonce", 0, Long.MAX_VALUE, 0),
-                fields.text("attestation_kind", 1, 40, "none"),
-                fields.bytes("attestation", 0, 16384, new byte[0]));
-    }
-
     byte[] encode() {
         Map<String, Object> map = Fields.start("renew");
         map.put("nonce", nonce);

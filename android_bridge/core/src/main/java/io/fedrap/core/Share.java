@@ -26,18 +26,6 @@ final class Share {
         this.fits = fits;
     }
 
-    /** Throws as {@link Fields#ofMessage}. */
-    static Share decode(byte[] raw) {
-        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "share");
-        return new Share(
-                fields.bytes("rows"),
-                fields.bytes("scales"),
-                fields.bytes("values"),
-                fields.bytes("triangle_scales"),
-                fields.bytes("triangle"),
-                fields.integer("fits", -1, 1, 0));
-    }
-
     byte[] encode() {
         Map<String, Object> map = Fields.start("share");
         map.put("rows", rows);

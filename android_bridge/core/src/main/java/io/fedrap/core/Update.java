@@ -32,20 +32,6 @@ final class Update {
         this.sealed = sealed;
     }
 
-    /** Throws as {@link Fields#ofMessage}. */
-    static Update decode(byte[] raw) {
-        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "update");
-        return new Update(
-                fields.id16("task"),
-                fields.id16("round"),
-                fields.count("step"),
-                fields.digest("model"),
-                fields.digest("plan"),
-                fields.id16("device"),
-                fields.bytes("seal_id", 8, 8),
-                fields.bytes("sealed"));
-    }
-
     byte[] encode() {
         Map<String, Object> map = Fields.start("update");
         map.put("task", task);

@@ -20,6 +20,7 @@ class CoreModuleTest {
                 "java.net",
                 "java.nio",
                 "java.security",
+                "java.time",
                 "java.util",
                 "javax.crypto",
                 "javax.net");

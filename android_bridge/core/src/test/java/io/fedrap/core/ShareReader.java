@@ -17,7 +17,16 @@ final class ShareReader {
         if (length > raw.length || raw.length != RowUpdate.bucket(4 + (int) length)) {
             throw malformed("a share is not padded to its bucket");
         }
-        Share share = Share.decode(Arrays.copyOfRange(raw, 4, 4 + (int) length));
+        byte[] body = Arrays.copyOfRange(raw, 4, 4 + (int) length);
+        Fields f = Fields.ofMessage(body, Fields.MAX_BYTES, "share");
+        Share share =
+                new Share(
+                        f.bytes("rows"),
+                        f.bytes("scales"),
+                        f.bytes("values"),
+                        f.bytes("triangle_scales"),
+                        f.bytes("triangle"),
+                        f.integer("fits", -1, 1, 0));
         if (share.rows.length % 4 != 0) {
             throw malformed("an array ends in the middle of a number");
         }
