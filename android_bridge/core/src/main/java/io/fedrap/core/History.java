@@ -2,6 +2,7 @@ package io.fedrap.core;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.DoubleBinaryOperator;
 
 /** What one user did, newest first, in rows of C. An item may come more than once. */
 final class History {
@@ -22,12 +23,15 @@ final class History {
         this.weights = weights;
     }
 
-    /** Distinct rows in order of their newest interaction, each with what {@code how} makes. */
-    Distinct distinct(Merge how) {
+    /**
+     * Distinct rows in order of their newest interaction, each with its weights, one of each
+     * interaction, put together from 0 on.
+     */
+    Distinct distinct(double[] each, DoubleBinaryOperator how) {
         Map<Integer, Double> found = new LinkedHashMap<>();
         for (int age = 0; age < rows.length; age++) {
             Double known = found.get(rows[age]);
-            found.put(rows[age], how.merge(known == null ? 0.0 : known, weights[age], age));
+            found.put(rows[age], how.applyAsDouble(known == null ? 0.0 : known, each[age]));
         }
         int[] items = new int[found.size()];
         double[] merged = new double[items.length];
@@ -37,11 +41,6 @@ final class History {
             merged[at++] = one.getValue();
         }
         return new Distinct(items, merged);
-    }
-
-    /** A row's weight so far, 0 at first, and one more interaction of a certain age. */
-    interface Merge {
-        double merge(double soFar, double weight, int age);
     }
 
     /** Distinct rows and a weight for each. */

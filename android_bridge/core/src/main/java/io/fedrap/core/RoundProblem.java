@@ -41,7 +41,7 @@ final class RoundProblem {
         }
         dim = method.dim;
         // An item counts once, with its largest weight.
-        History.Distinct newest = history.distinct((soFar, w, age) -> Math.max(soFar, w));
+        History.Distinct newest = history.distinct(history.weights, Math::max);
         int n = newest.rows.length;
         rows = newest.rows.clone();
         Arrays.sort(rows);

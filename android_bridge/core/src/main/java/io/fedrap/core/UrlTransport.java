@@ -17,7 +17,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
-        byte[] body = new Enrol(token, publicKey, proof.kind, proof.blob).encode();
+        byte[] body = Requests.enrol(token, publicKey, proof.kind, proof.blob);
         HttpCall.Answer answer =
                 call("POST", "/v1/enrol", body, Collections.emptyMap(), Fields.MAX_BYTES, 0);
         return decoded(() -> Enrolled.decode(answer.body));
@@ -25,7 +25,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public Renewed renew(Signer signer, Proof proof, long nonce) {
-        byte[] body = new Renew(nonce, proof.kind, proof.blob).encode();
+        byte[] body = Requests.renew(nonce, proof.kind, proof.blob);
         return decoded(() -> Renewed.decode(signed(signer, "/v1/renew", body, 0)));
     }
 
@@ -60,7 +60,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public Offer offer(Signer signer, long release, double wait) {
-        byte[] body = new OfferRequest(release, wait).encode();
+        byte[] body = Requests.offer(release, wait);
         return decoded(() -> Offer.decode(signed(signer, "/v1/offers", body, wait)));
     }
 
@@ -72,7 +72,8 @@ final class UrlTransport implements Transport {
 
     @Override
     public void forget(Signer signer) {
-        decoded(() -> Forgotten.decode(signed(signer, "/v1/forget", new Forget().encode(), 0)));
+        byte[] raw = signed(signer, "/v1/forget", Requests.forget(), 0);
+        decoded(() -> Fields.ofMessage(raw, Fields.MAX_BYTES, "forgotten"));
     }
 
     @Override
