@@ -102,7 +102,6 @@ final class HttpCall {
             throws IOException {
         connection.setRequestMethod(method);
         connection.setInstanceFollowRedirects(false);
-        connection.setUseCaches(false);
         connection.setConnectTimeout(limits.connect);
         connection.setReadTimeout(limits.silence + extra);
         connection.setRequestProperty("User-Agent", AGENT);
