@@ -1,5 +1,7 @@
 package io.fedrap.core;
 
+import java.util.Arrays;
+
 /**
  * What this library throws on purpose. {@link #kind()} says what happened, the message what to do.
  *
@@ -60,5 +62,9 @@ public class FedRapException extends RuntimeException {
     /** What happened. */
     public Kind kind() {
         return kind;
+    }
+
+    boolean isOneOf(Kind... kinds) {
+        return Arrays.asList(kinds).contains(kind);
     }
 }

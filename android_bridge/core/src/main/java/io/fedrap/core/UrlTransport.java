@@ -4,6 +4,7 @@ import io.fedrap.core.FedRapException.Kind;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /** The coordinator over HTTP: the addresses of spec/PROTOCOL.md 2. */
 final class UrlTransport implements Transport {
@@ -117,25 +118,18 @@ final class UrlTransport implements Transport {
         throw new UpdateRefused(problem);
     }
 
-    private interface Decoding<T> {
-        T message();
-    }
-
     /** What is not a message of this protocol came from somebody else, or on the way. */
-    private static <T> T decoded(Decoding<T> decoding) {
+    private static <T> T decoded(Supplier<T> decoding) {
         try {
-            return decoding.message();
+            return decoding.get();
         } catch (FedRapException error) {
-            switch (error.kind()) {
-                case MALFORMED_MESSAGE:
-                case UNSUPPORTED_VERSION:
-                case TOO_LARGE:
-                    throw new FedRapException(
-                            Kind.COORDINATOR_UNREACHABLE,
-                            "not an answer of this protocol: " + error.getMessage(), error);
-                default:
-                    throw error;
+            if (error.isOneOf(
+                    Kind.MALFORMED_MESSAGE, Kind.UNSUPPORTED_VERSION, Kind.TOO_LARGE)) {
+                throw new FedRapException(
+                        Kind.COORDINATOR_UNREACHABLE,
+                        "not an answer of this protocol: " + error.getMessage(), error);
             }
+            throw error;
         }
     }
 }
