@@ -2,7 +2,6 @@ package io.fedrap.core;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.function.DoubleBinaryOperator;
 
 /** What one user did, newest first, in rows of C. An item may come more than once. */
 final class History {
@@ -11,50 +10,43 @@ final class History {
 
     /** Throws WRONG_SHAPE for a weight that is not above 0 and at most 1e6. */
     History(int[] rows, double[] weights) {
+        this.rows = rows;
+        this.weights = weights;
         if (rows.length != weights.length) {
-            throw wrong("a history needs one weight per interaction");
+            throw FedRapException.wrongShape("a history needs one weight per interaction");
         }
         for (double weight : weights) {
             if (!(weight > 0 && weight <= 1e6)) { // also for NaN
-                throw wrong("weights of interactions must lie above 0 and at most at 1e6");
+                throw FedRapException.wrongShape(
+                        "weights of interactions must lie above 0 and at most at 1e6");
             }
         }
-        this.rows = rows;
-        this.weights = weights;
+    }
+
+    /** What is derived from a history: its weights may have faded to 0. */
+    private History(Map<Integer, Double> known) {
+        rows = new int[known.size()];
+        weights = new double[rows.length];
+        int at = 0;
+        for (Map.Entry<Integer, Double> one : known.entrySet()) {
+            rows[at] = one.getKey();
+            weights[at++] = one.getValue();
+        }
     }
 
     /**
-     * Distinct rows in order of their newest interaction, each with its weights, one of each
-     * interaction, put together from 0 on.
+     * Distinct rows in order of their newest interaction.
+     *
+     * @param each a weight for each interaction
+     * @param summed whether a row has the sum of its weights, or the largest of them
      */
-    Distinct distinct(double[] each, DoubleBinaryOperator how) {
-        Map<Integer, Double> found = new LinkedHashMap<>();
+    History distinct(double[] each, boolean summed) {
+        Map<Integer, Double> known = new LinkedHashMap<>();
         for (int age = 0; age < rows.length; age++) {
-            Double known = found.get(rows[age]);
-            found.put(rows[age], how.applyAsDouble(known == null ? 0.0 : known, each[age]));
+            Double before = known.get(rows[age]);
+            double soFar = before == null ? 0.0 : before;
+            known.put(rows[age], summed ? soFar + each[age] : Math.max(soFar, each[age]));
         }
-        int[] items = new int[found.size()];
-        double[] merged = new double[items.length];
-        int at = 0;
-        for (Map.Entry<Integer, Double> one : found.entrySet()) {
-            items[at] = one.getKey();
-            merged[at++] = one.getValue();
-        }
-        return new Distinct(items, merged);
-    }
-
-    /** Distinct rows and a weight for each. */
-    static final class Distinct {
-        final int[] rows;
-        final double[] weights;
-
-        Distinct(int[] rows, double[] weights) {
-            this.rows = rows;
-            this.weights = weights;
-        }
-    }
-
-    private static FedRapException wrong(String why) {
-        return new FedRapException(FedRapException.Kind.WRONG_SHAPE, why);
+        return new History(known);
     }
 }

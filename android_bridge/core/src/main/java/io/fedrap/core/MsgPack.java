@@ -130,8 +130,7 @@ final class MsgPack {
     }
 
     private static FedRapException malformed(String why) {
-        return new FedRapException(
-                FedRapException.Kind.MALFORMED_MESSAGE, "not a msgpack value: " + why);
+        return FedRapException.malformed("not a msgpack value: " + why);
     }
 
     /** One pass over the bytes; nothing is believed that the rest of them could not hold. */

@@ -46,9 +46,7 @@ final class Plan {
      */
     SolveMethod method() {
         if (method == null) {
-            throw new FedRapException(
-                    FedRapException.Kind.UNSUPPORTED_METHOD,
-                    "this round is of the method " + name + "; this device computes solve only");
+            throw FedRapException.otherMethod("this round is of the method " + name);
         }
         return method;
     }

@@ -37,7 +37,7 @@ final class Taste {
     Taste(SharedMatrix common, double[] gram, History history, Scoring scoring) {
         this.scoring = scoring.requireSolve();
         dim = common.dim();
-        History.Distinct known = history.distinct(recency(history.weights), Double::sum);
+        History known = history.distinct(recency(history.weights), true);
         items = known.rows;
         weights = known.weights;
         own = common.take(items);
