@@ -25,11 +25,10 @@ from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
-from tests.android.java_devices import Died, JavaDevices, java_devices, needs_java
+from tests.android.java_devices import Died, JavaDevices, java_devices
 from tests.end_to_end.test_capture import recording, spellings
 from tests.harness import ITEMS, Served, serve, small_settings
 
-pytestmark = needs_java
 HISTORIES = [ITEMS[i : i + 5] + ITEMS[: i % 3] for i in range(6)]
 STEPS = ["before-offer", "after-offer", "before-commit", "before-send", "after-send", "after-forget"]
 

@@ -36,6 +36,13 @@ class MadeCoordinator implements Transport {
         return new UpdateRefused(Problem.read(409, text.getBytes(StandardCharsets.UTF_8), null));
     }
 
+    /** A message of this type. */
+    static byte[] raw(String type, Object... pairs) {
+        Map<String, Object> fields = Fields.start(type);
+        fields.putAll(Export.map(pairs));
+        return MsgPack.encode(fields);
+    }
+
     static FedRapException silence() {
         return new FedRapException(FedRapException.Kind.COORDINATOR_UNREACHABLE, "no answer");
     }
@@ -50,13 +57,13 @@ class MadeCoordinator implements Transport {
     @Override
     public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
         called("enrol");
-        return new Enrolled(new byte[16], TASK, new byte[0], new byte[0]);
+        return Enrolled.decode(raw("enrolled", "device", new byte[16], "task", TASK));
     }
 
     @Override
     public Renewed renew(Signer signer, Proof proof, long nonce) {
         called("renew");
-        return new Renewed(new byte[0]);
+        return Renewed.decode(raw("renewed", "certificate", new byte[0]));
     }
 
     @Override
@@ -65,7 +72,12 @@ class MadeCoordinator implements Transport {
         return have != null && have == version ? null : new News(release());
     }
 
-    Release release() {
+    private Release release() {
+        return Release.decode(rawRelease(), Integer.MAX_VALUE);
+    }
+
+    /** The bytes of the latest release. */
+    byte[] rawRelease() {
         double[] numbers = new double[SIZE * DIM];
         for (int i = 0; i < numbers.length; i++) {
             numbers[i] = Math.sin(i + version);
@@ -81,32 +93,45 @@ class MadeCoordinator implements Transport {
                 known[count++] = all[i];
             }
         }
-        Scoring scoring = Scoring.from(Fields.ofValue(MsgPack.encode(Export.map("name", "solve")), 100));
-        byte[] digest = SharedMatrix.hash(items);
-        return new Release(
-                TASK, version, version - 1, SIZE, DIM, 1, scoring, 0, digest,
-                LittleEndian.bytes(items.scales), bitmap, java.util.Arrays.copyOf(known, count), new byte[0]);
+        return raw(
+                "release", "task", TASK, "version", version, "step", version - 1, "size", SIZE,
+                "dim", DIM, "catalogue", 1, "scoring", Export.map("name", "solve"),
+                "model", SharedMatrix.hash(items), "scales", LittleEndian.bytes(items.scales),
+                "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count));
     }
 
     @Override
     public Catalogue catalogue(long start) {
         called("catalogue");
+        return Catalogue.decode(rawCatalogue(start), Integer.MAX_VALUE);
+    }
+
+    static byte[] rawCatalogue(long start) {
         StringBuilder names = new StringBuilder();
         for (long row = start; row < SIZE; row++) {
             names.append("item-").append(row).append('\n');
         }
         byte[] items = names.toString().getBytes(StandardCharsets.UTF_8);
-        return new Catalogue(1, start, SIZE - start, items, new byte[0]);
+        return raw(
+                "catalogue", "version", 1, "start", start, "count", SIZE - start, "items", items,
+                "retired", new byte[0]);
     }
 
     @Override
     public Offer offer(Signer signer, long release, double wait) {
         called("offer");
+        return Offer.decode(rawOffer());
+    }
+
+    byte[] rawOffer() {
         byte[] plan =
                 MsgPack.encode(
                         Export.map("method", method, "privacy", privacy, "min_updates", minUpdates));
         byte[] digest = model == null ? release().model : model;
-        return new Offer(TASK, round, step, plan, version, digest, sealKey, new byte[8], 60);
+        return raw(
+                "offer", "task", TASK, "round", round, "step", step, "plan", plan,
+                "release", version, "model", digest, "seal_key", sealKey, "seal_id", new byte[8],
+                "closes_in", 60.0);
     }
 
     @Override
@@ -114,7 +139,7 @@ class MadeCoordinator implements Transport {
         during.run();
         called("send");
         sent.add(body);
-        return new Accepted(round, Bytes.sha256(body));
+        return Accepted.decode(raw("accepted", "round", round, "digest", Bytes.sha256(body)));
     }
 
     @Override
