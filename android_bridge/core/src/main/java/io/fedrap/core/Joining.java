@@ -108,14 +108,13 @@ final class Joining {
             return RoundReport.blocked(Policy.STOPPED);
         }
         config.onError.heard(error);
-        switch (error.kind()) {
-            case COORDINATOR_UNREACHABLE:
-                return RoundReport.blocked(Policy.UNREACHABLE);
-            case BROKEN_MODEL:
-                return RoundReport.blocked(Policy.BROKEN_RELEASE);
-            default:
-                throw error;
+        if (error.kind() == Kind.COORDINATOR_UNREACHABLE) {
+            return RoundReport.blocked(Policy.UNREACHABLE);
         }
+        if (error.kind() == Kind.BROKEN_MODEL) {
+            return RoundReport.blocked(Policy.BROKEN_RELEASE);
+        }
+        throw error;
     }
 
     /** Ask the coordinator to forget this device; null when it has, or never knew it. */

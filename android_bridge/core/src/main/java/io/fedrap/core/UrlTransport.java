@@ -4,6 +4,7 @@ import io.fedrap.core.FedRapException.Kind;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /** The coordinator over HTTP: the addresses of spec/PROTOCOL.md 2. */
 final class UrlTransport implements Transport {
@@ -15,7 +16,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
-        byte[] body = new Enrol(token, publicKey, proof.kind, proof.blob).encode();
+        byte[] body = Requests.enrol(token, publicKey, proof.kind, proof.blob);
         HttpCall.Answer answer =
                 call("POST", "/v1/enrol", body, Collections.emptyMap(), Fields.MAX_BYTES, 0);
         return decoded(() -> Enrolled.decode(answer.body));
@@ -23,7 +24,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public Renewed renew(Signer signer, Proof proof, long nonce) {
-        byte[] body = new Renew(nonce, proof.kind, proof.blob).encode();
+        byte[] body = Requests.renew(nonce, proof.kind, proof.blob);
         return decoded(() -> Renewed.decode(signed(signer, "/v1/renew", body, 0)));
     }
 
@@ -58,7 +59,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public Offer offer(Signer signer, long release, double wait) {
-        byte[] body = new OfferRequest(release, wait).encode();
+        byte[] body = Requests.offer(release, wait);
         return decoded(() -> Offer.decode(signed(signer, "/v1/offers", body, wait)));
     }
 
@@ -70,7 +71,8 @@ final class UrlTransport implements Transport {
 
     @Override
     public void forget(Signer signer) {
-        decoded(() -> Forgotten.decode(signed(signer, "/v1/forget", new Forget().encode(), 0)));
+        byte[] raw = signed(signer, "/v1/forget", Requests.forget(), 0);
+        decoded(() -> Fields.ofMessage(raw, Fields.MAX_BYTES, "forgotten"));
     }
 
     @Override
@@ -111,25 +113,18 @@ final class UrlTransport implements Transport {
         throw new UpdateRefused(problem);
     }
 
-    private interface Decoding<T> {
-        T message();
-    }
-
     /** What is not a message of this protocol came from somebody else, or on the way. */
-    private static <T> T decoded(Decoding<T> decoding) {
+    private static <T> T decoded(Supplier<T> decoding) {
         try {
-            return decoding.message();
+            return decoding.get();
         } catch (FedRapException error) {
-            switch (error.kind()) {
-                case MALFORMED_MESSAGE:
-                case UNSUPPORTED_VERSION:
-                case TOO_LARGE:
-                    throw new FedRapException(
-                            Kind.COORDINATOR_UNREACHABLE,
-                            "not an answer of this protocol: " + error.getMessage(), error);
-                default:
-                    throw error;
+            if (error.isOneOf(
+                    Kind.MALFORMED_MESSAGE, Kind.UNSUPPORTED_VERSION, Kind.TOO_LARGE)) {
+                throw new FedRapException(
+                        Kind.COORDINATOR_UNREACHABLE,
+                        "not an answer of this protocol: " + error.getMessage(), error);
             }
+            throw error;
         }
     }
 }
