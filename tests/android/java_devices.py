@@ -1,14 +1,9 @@
-"""Devices in Java for tests: built once, several in one process, driven over its stdin.
-
-Where there is no JDK or no Maven the tests are skipped, and say what to install.
-"""
+"""Devices in Java for tests: several in one process, driven over its stdin."""
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,43 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.android.java_build import BRIDGE, build_java
 
-ROOT = Path(__file__).parent.parent.parent
-BRIDGE = ROOT / "android_bridge"
-NEEDED = "needs a JDK and Maven: apt install default-jdk-headless maven"
-MISSING = [tool for tool in ("javac", "mvn") if shutil.which(tool) is None]
-needs_java = pytest.mark.skipif(bool(MISSING), reason=NEEDED)
-
-
-def build() -> Path:
-    """The folder with the classes of `core` and of its tests; built when sources are newer."""
-    target = BRIDGE / "core" / "target"
-    made = target / "test-classes" / "io" / "fedrap" / "core" / "DevicesOnStdin.class"
-    target.mkdir(exist_ok=True)
-    with (target / ".build.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # pytest may run in several processes
-        if not made.exists() or made.stat().st_mtime < _newest():
-            _maven("-pl", "core", "-DskipTests", "package")
-            made.touch()
-    return target
-
-
-def _newest() -> float:
-    sources = [*BRIDGE.glob("*/src/**/*.java"), *BRIDGE.glob("**/pom.xml")]
-    return max(one.stat().st_mtime for one in sources)
-
-
-def _maven(*goals: str) -> None:
-    """Offline first: a machine that has built it once needs no network."""
-    command = ["mvn", "-q", "-B", *goals]
-    for offline in (["-o"], []):
-        done = subprocess.run(
-            [*command, *offline], cwd=BRIDGE, capture_output=True, text=True, timeout=600
-        )
-        if done.returncode == 0:
-            return
-    raise AssertionError(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+MAIN = "io.fedrap.core.DevicesOnStdin"
 
 
 @dataclass
@@ -117,8 +78,10 @@ class Died(Exception):
 @contextmanager
 def java_devices() -> Iterator[JavaDevices]:
     """A process without devices yet."""
-    target = build()
-    path = f"{target / 'classes'}:{target / 'test-classes'}:{junit()}"
+    java = build_java()
+    assert java.status == 0, java.said[-6000:]
+    target = BRIDGE / "core" / "target"
+    path = f"{target / 'classes'}:{target / 'test-classes'}"
     process = subprocess.Popen(
         ["java", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, MAIN],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -132,12 +95,3 @@ def java_devices() -> Iterator[JavaDevices]:
             if stream is not None:
                 stream.close()
 
-
-MAIN = "io.fedrap.core.DevicesOnStdin"
-
-
-def junit() -> str:
-    """The jars that the test classes name; Maven has fetched them."""
-    home = Path.home() / ".m2" / "repository"
-    wanted = ("org/junit/jupiter/junit-jupiter-api", "org/opentest4j/opentest4j")
-    return ":".join(str(jar) for place in wanted for jar in (home / place).glob("*/*.jar"))

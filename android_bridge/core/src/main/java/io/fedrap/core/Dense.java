@@ -21,7 +21,7 @@ final class Dense {
                 }
             }
             if (a[pivot * n + column] == 0) {
-                throw broken("C gives a singular system; refuse this release");
+                throw FedRapException.broken("C gives a singular system; refuse this release");
             }
             if (pivot != column) {
                 swapRows(a, x, pivot, column, n);
@@ -43,7 +43,7 @@ final class Dense {
             }
             x[row] = rest / a[row * n + row];
             if (!(Math.abs(x[row]) <= Double.MAX_VALUE)) { // also for NaN
-                throw broken("C gives a solution that is not finite; refuse this release");
+                throw FedRapException.broken("C gives a solution that is not finite; refuse this release");
             }
         }
         return x;
@@ -95,9 +95,5 @@ final class Dense {
             sum += left[at + i] * right[from + i];
         }
         return sum;
-    }
-
-    private static FedRapException broken(String why) {
-        return new FedRapException(FedRapException.Kind.BROKEN_MODEL, why);
     }
 }

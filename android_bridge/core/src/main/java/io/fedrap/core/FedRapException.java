@@ -1,5 +1,7 @@
 package io.fedrap.core;
 
+import java.util.Arrays;
+
 /**
  * What this library throws on purpose. {@link #kind()} says what happened, the message what to do.
  *
@@ -60,5 +62,26 @@ public class FedRapException extends RuntimeException {
     /** What happened. */
     public Kind kind() {
         return kind;
+    }
+
+    static FedRapException broken(String why) {
+        return new FedRapException(Kind.BROKEN_MODEL, why);
+    }
+
+    static FedRapException malformed(String why) {
+        return new FedRapException(Kind.MALFORMED_MESSAGE, why);
+    }
+
+    static FedRapException wrongShape(String why) {
+        return new FedRapException(Kind.WRONG_SHAPE, why);
+    }
+
+    static FedRapException otherMethod(String what) {
+        return new FedRapException(
+                Kind.UNSUPPORTED_METHOD, what + "; this device computes solve only");
+    }
+
+    boolean isOneOf(Kind... kinds) {
+        return Arrays.asList(kinds).contains(kind);
     }
 }

@@ -62,8 +62,7 @@ final class Fields {
     private static Map<?, ?> topMap(byte[] raw, int maxBytes) {
         Object value = MsgPack.decode(raw, maxBytes);
         if (!(value instanceof Map)) {
-            throw new FedRapException(
-                    FedRapException.Kind.MALFORMED_MESSAGE, "not a msgpack map");
+            throw FedRapException.malformed("not a msgpack map");
         }
         return (Map<?, ?>) value;
     }
@@ -71,9 +70,7 @@ final class Fields {
     private static Fields checked(Map<?, ?> map, String where) {
         for (Object key : map.keySet()) {
             if (!(key instanceof String)) {
-                throw new FedRapException(
-                        FedRapException.Kind.MALFORMED_MESSAGE,
-                        "a key of " + where + " is no text");
+                throw FedRapException.malformed("a key of " + where + " is no text");
             }
         }
         return new Fields(map, where);
@@ -209,7 +206,6 @@ final class Fields {
     }
 
     FedRapException refused(String name, String why) {
-        return new FedRapException(
-                FedRapException.Kind.MALFORMED_MESSAGE, where + "." + name + " " + why);
+        return FedRapException.malformed(where + "." + name + " " + why);
     }
 }

@@ -10,52 +10,43 @@ final class History {
 
     /** Throws WRONG_SHAPE for a weight that is not above 0 and at most 1e6. */
     History(int[] rows, double[] weights) {
+        this.rows = rows;
+        this.weights = weights;
         if (rows.length != weights.length) {
-            throw wrong("a history needs one weight per interaction");
+            throw FedRapException.wrongShape("a history needs one weight per interaction");
         }
         for (double weight : weights) {
             if (!(weight > 0 && weight <= 1e6)) { // also for NaN
-                throw wrong("weights of interactions must lie above 0 and at most at 1e6");
+                throw FedRapException.wrongShape(
+                        "weights of interactions must lie above 0 and at most at 1e6");
             }
         }
-        this.rows = rows;
-        this.weights = weights;
     }
 
-    /** Distinct rows in order of their newest interaction, each with what {@code how} makes. */
-    Distinct distinct(Merge how) {
-        Map<Integer, Double> found = new LinkedHashMap<>();
-        for (int age = 0; age < rows.length; age++) {
-            Double known = found.get(rows[age]);
-            found.put(rows[age], how.merge(known == null ? 0.0 : known, weights[age], age));
-        }
-        int[] items = new int[found.size()];
-        double[] merged = new double[items.length];
+    /** What is derived from a history: its weights may have faded to 0. */
+    private History(Map<Integer, Double> known) {
+        rows = new int[known.size()];
+        weights = new double[rows.length];
         int at = 0;
-        for (Map.Entry<Integer, Double> one : found.entrySet()) {
-            items[at] = one.getKey();
-            merged[at++] = one.getValue();
-        }
-        return new Distinct(items, merged);
-    }
-
-    /** A row's weight so far, 0 at first, and one more interaction of a certain age. */
-    interface Merge {
-        double merge(double soFar, double weight, int age);
-    }
-
-    /** Distinct rows and a weight for each. */
-    static final class Distinct {
-        final int[] rows;
-        final double[] weights;
-
-        Distinct(int[] rows, double[] weights) {
-            this.rows = rows;
-            this.weights = weights;
+        for (Map.Entry<Integer, Double> one : known.entrySet()) {
+            rows[at] = one.getKey();
+            weights[at++] = one.getValue();
         }
     }
 
-    private static FedRapException wrong(String why) {
-        return new FedRapException(FedRapException.Kind.WRONG_SHAPE, why);
+    /**
+     * Distinct rows in order of their newest interaction.
+     *
+     * @param each a weight for each interaction
+     * @param summed whether a row has the sum of its weights, or the largest of them
+     */
+    History distinct(double[] each, boolean summed) {
+        Map<Integer, Double> known = new LinkedHashMap<>();
+        for (int age = 0; age < rows.length; age++) {
+            Double before = known.get(rows[age]);
+            double soFar = before == null ? 0.0 : before;
+            known.put(rows[age], summed ? soFar + each[age] : Math.max(soFar, each[age]));
+        }
+        return new History(known);
     }
 }

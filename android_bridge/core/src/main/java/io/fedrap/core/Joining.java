@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 /** A device and its coordinator: when it may call, with what, and what becomes of errors. */
 final class Joining {
     private static final double LONGEST_WAIT = 86_400.0; // whatever a coordinator says
-    private static final HttpCall.Limits FORGETTING = new HttpCall.Limits(5_000, 10_000, 10_000);
+    private static final HttpCall.Limits FORGETTING = new HttpCall.Limits(5_000, 10_000, 10_000, 1 << 20);
 
     private final DeviceState state;
     private final Config config;
@@ -113,14 +113,13 @@ final class Joining {
             return RoundReport.blocked(Policy.STOPPED);
         }
         config.onError.heard(error);
-        switch (error.kind()) {
-            case COORDINATOR_UNREACHABLE:
-                return RoundReport.blocked(Policy.UNREACHABLE);
-            case BROKEN_MODEL:
-                return RoundReport.blocked(Policy.BROKEN_RELEASE);
-            default:
-                throw error;
+        if (error.kind() == Kind.COORDINATOR_UNREACHABLE) {
+            return RoundReport.blocked(Policy.UNREACHABLE);
         }
+        if (error.kind() == Kind.BROKEN_MODEL) {
+            return RoundReport.blocked(Policy.BROKEN_RELEASE);
+        }
+        throw error;
     }
 
     /** Ask the coordinator to forget this device; null when it has, or never knew it. */

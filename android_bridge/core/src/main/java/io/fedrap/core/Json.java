@@ -181,7 +181,6 @@ final class Json {
     }
 
     private FedRapException malformed() {
-        return new FedRapException(
-                FedRapException.Kind.MALFORMED_MESSAGE, "not JSON at character " + at);
+        return FedRapException.malformed("not JSON at character " + at);
     }
 }

@@ -15,8 +15,8 @@ import java.util.Map;
  *
  * <p>A value is null, a Boolean, a Long (an Integer when encoding), a Double, a String, a byte[], a
  * List or a Map. Encoding takes the shortest form of each, as Python's msgpack does, so equal
- * values give equal bytes. Decoding takes every form, a BigInteger where a Long is too small, and an
- * {@link Extension} where a peer uses one; it takes no memory that the bytes do not pay for.
+ * values give equal bytes. Decoding takes every form, a BigInteger where a Long is too small, and
+ * {@link #EXTENSION} where a peer uses one; it takes no memory that the bytes do not pay for.
  */
 final class MsgPack {
     static final int MAX_DEPTH = 64;
@@ -25,14 +25,8 @@ final class MsgPack {
 
     private MsgPack() {}
 
-    /** A value of an extension type: kept apart, because no message of ours has one. */
-    static final class Extension {
-        final int type;
-
-        Extension(int type) {
-            this.type = type;
-        }
-    }
+    /** Stands for every value of an extension type: no message of ours has one. */
+    static final Object EXTENSION = new Object();
 
     /** The bytes of a value. */
     static byte[] encode(Object value) {
@@ -136,8 +130,7 @@ final class MsgPack {
     }
 
     private static FedRapException malformed(String why) {
-        return new FedRapException(
-                FedRapException.Kind.MALFORMED_MESSAGE, "not a msgpack value: " + why);
+        return FedRapException.malformed("not a msgpack value: " + why);
     }
 
     /** One pass over the bytes; nothing is believed that the rest of them could not hold. */
@@ -251,11 +244,10 @@ final class MsgPack {
             return out;
         }
 
-        private Extension extension(long length) {
-            int type = (byte) number(1);
-            need(length);
-            in.position(in.position() + (int) length);
-            return new Extension(type);
+        private Object extension(long length) {
+            need(1 + length); // a byte for the type
+            in.position(in.position() + 1 + (int) length);
+            return EXTENSION;
         }
 
         private String text(long length) {

@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
@@ -14,20 +13,18 @@ final class Plan {
     final Privacy privacy;
     final long minUpdates; // no release from fewer devices
     private final SolveMethod method; // null: of another method
-    private final Map<?, ?> otherMethod;
+    private final String name; // of the method
 
     private Plan(Fields f) {
         f.only("method", "privacy", "min_updates");
         Fields nothing = Fields.ofValue(new byte[] {(byte) 0x80}, 1);
         Map<?, ?> fields = f.asMap();
         Fields given = fields.containsKey("method") ? f.inner("method") : nothing;
-        String name =
-                given == nothing ? "solve" : given.text("name", 0, Integer.MAX_VALUE);
+        name = given == nothing ? "solve" : given.text("name", 0, Integer.MAX_VALUE);
         if (!name.equals("solve") && !name.equals("paper")) {
             throw given.refused("name", "is no method that is known here");
         }
         method = name.equals("solve") ? new SolveMethod(given) : null;
-        otherMethod = name.equals("solve") ? null : given.asMap();
         privacy = new Privacy(fields.containsKey("privacy") ? f.inner("privacy") : nothing);
         minUpdates = f.integer("min_updates", 1, 1_000_000_000, 2);
     }
@@ -49,10 +46,7 @@ final class Plan {
      */
     SolveMethod method() {
         if (method == null) {
-            throw new FedRapException(
-                    FedRapException.Kind.UNSUPPORTED_METHOD,
-                    "this round is of the method " + otherMethod.get("name")
-                            + "; this device computes solve only");
+            throw FedRapException.otherMethod("this round is of the method " + name);
         }
         return method;
     }
@@ -60,13 +54,5 @@ final class Plan {
     /** Whether this library can compute the round. */
     boolean isSolve() {
         return method != null;
-    }
-
-    byte[] encode() {
-        Map<String, Object> map = new LinkedHashMap<>();
-        map.put("method", method == null ? otherMethod : method.toMap());
-        map.put("privacy", privacy.toMap());
-        map.put("min_updates", minUpdates);
-        return MsgPack.encode(map);
     }
 }

@@ -22,14 +22,14 @@ final class Privacy {
         final double rate; // of log S in one step
         final double noise; // standard deviation of the bits' sum
 
-        private Adapt(Fields f) {
+        Adapt(Fields f) {
             f.only("quantile", "rate", "noise");
             quantile = f.number("quantile", 0, 1, 0.5);
             rate = f.number("rate", Double.MIN_VALUE, 2, 0.2);
             noise = f.number("noise", Double.MIN_VALUE, 1e6, 5.0);
         }
 
-        private Map<String, Object> toMap() {
+        Map<String, Object> toMap() {
             Map<String, Object> map = new LinkedHashMap<>();
             map.put("quantile", quantile);
             map.put("rate", rate);

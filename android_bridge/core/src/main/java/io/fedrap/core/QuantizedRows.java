@@ -69,7 +69,7 @@ final class QuantizedRows {
      */
     static byte[] unpackEntries(byte[] bitmap, byte[] known, long entries) {
         if (entries > MAX_ENTRIES || bitmap.length != (entries + 7) / 8) {
-            throw broken("a bitmap of another size than its rows");
+            throw FedRapException.broken("a bitmap of another size than its rows");
         }
         byte[] out = new byte[(int) entries];
         int used = 0;
@@ -77,16 +77,16 @@ final class QuantizedRows {
             for (int bits = bitmap[at] & 255; bits != 0; bits &= bits - 1) {
                 int entry = 8 * at + Integer.numberOfTrailingZeros(bits);
                 if (entry >= entries || used == known.length) {
-                    throw broken("a bitmap of more entries than came with it");
+                    throw FedRapException.broken("a bitmap of more entries than came with it");
                 }
                 if (known[used] == 0) {
-                    throw broken("a value of zero where a bitmap says that there is another");
+                    throw FedRapException.broken("a value of zero where a bitmap says that there is another");
                 }
                 out[entry] = known[used++];
             }
         }
         if (used != known.length) {
-            throw broken("a bitmap of fewer entries than came with it");
+            throw FedRapException.broken("a bitmap of fewer entries than came with it");
         }
         return out;
     }
@@ -110,9 +110,5 @@ final class QuantizedRows {
         for (int i = 0, from = row * dim; i < dim; i++) {
             out[at + i] = values[from + i] * scale; // rounded to float32 first, as everywhere
         }
-    }
-
-    private static FedRapException broken(String why) {
-        return new FedRapException(FedRapException.Kind.BROKEN_MODEL, why);
     }
 }

@@ -35,13 +35,12 @@ final class RoundProblem {
      */
     RoundProblem(SharedMatrix common, double[] gram, History history, SolveMethod method) {
         if (method.dim != common.dim()) {
-            throw new FedRapException(
-                    FedRapException.Kind.WRONG_SHAPE,
+            throw FedRapException.wrongShape(
                     "a plan of k " + method.dim + " for a C of k " + common.dim());
         }
         dim = method.dim;
         // An item counts once, with its largest weight.
-        History.Distinct newest = history.distinct((soFar, w, age) -> Math.max(soFar, w));
+        History newest = history.distinct(history.weights, false);
         int n = newest.rows.length;
         rows = newest.rows.clone();
         Arrays.sort(rows);

@@ -183,16 +183,12 @@ final class RoundRunner {
 
     /** Such as a sealing key that is no point of the curve. */
     private static FedRapException cannotFollow(FedRapException error) {
-        switch (error.kind()) {
-            case STOPPED:
-            case STORE_CLOSED:
-            case STORE_DAMAGED:
-                return error;
-            default:
-                return new FedRapException(
-                        Kind.COORDINATOR_UNREACHABLE,
-                        "an offer that cannot be followed: " + error.getMessage(), error);
+        if (error.isOneOf(Kind.STOPPED, Kind.STORE_CLOSED, Kind.STORE_DAMAGED)) {
+            return error;
         }
+        return new FedRapException(
+                Kind.COORDINATOR_UNREACHABLE,
+                "an offer that cannot be followed: " + error.getMessage(), error);
     }
 
     /** Until the coordinator has said yes or a final no, the bytes stay in the outbox. */

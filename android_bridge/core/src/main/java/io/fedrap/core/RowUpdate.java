@@ -94,15 +94,7 @@ final class RowUpdate {
         System.arraycopy(uniform, values.length, rest, 0, rest.length);
         QuantizedRows main = QuantizedRows.of(values, dim, uniform);
         QuantizedRows corner = QuantizedRows.of(folded, dim, rest);
-        Share share =
-                new Share(
-                        LittleEndian.bytes(rows),
-                        LittleEndian.bytes(main.scales),
-                        main.values,
-                        LittleEndian.bytes(corner.scales),
-                        corner.values,
-                        fits);
-        return pad(share.encode());
+        return pad(Requests.share(rows, main, corner, fits));
     }
 
     /** Length, body, and zeros up to the bucket. */

@@ -75,9 +75,7 @@ final class Scoring {
      */
     Scoring requireSolve() {
         if (!isSolve()) {
-            throw new FedRapException(
-                    FedRapException.Kind.UNSUPPORTED_METHOD,
-                    "this release is of the method paper; this device computes solve only");
+            throw FedRapException.otherMethod("this release is of the method paper");
         }
         return this;
     }

@@ -23,11 +23,11 @@ final class SharedMatrix {
      */
     SharedMatrix(long version, QuantizedRows items) {
         if (items.dim < 1 || items.values.length != (long) items.size() * items.dim) {
-            throw broken("C has values and scales of different shapes");
+            throw FedRapException.broken("C has values and scales of different shapes");
         }
         for (float scale : items.scales) {
             if (!(scale >= 0 && scale <= LARGEST_SCALE)) { // also for NaN
-                throw broken("C has scales that are negative, huge or not finite");
+                throw FedRapException.broken("C has scales that are negative, huge or not finite");
             }
         }
         this.version = version;
@@ -42,7 +42,7 @@ final class SharedMatrix {
      */
     static SharedMatrix of(Release release) {
         if (release.scales.length != 4 * release.size) {
-            throw broken("a release whose arrays do not have the size that it states");
+            throw FedRapException.broken("a release whose arrays do not have the size that it states");
         }
         servedRows(release.withheld, release.size);
         byte[] values =
@@ -51,7 +51,7 @@ final class SharedMatrix {
         QuantizedRows items =
                 new QuantizedRows(values, LittleEndian.floats(release.scales), release.dim);
         if (!MessageDigest.isEqual(hash(items), release.model)) {
-            throw broken("a release whose numbers do not have the hash that it states");
+            throw FedRapException.broken("a release whose numbers do not have the hash that it states");
         }
         return new SharedMatrix(release.version, items);
     }
@@ -64,10 +64,10 @@ final class SharedMatrix {
      */
     SharedMatrix apply(Delta delta) {
         if (delta.since != version || delta.dim != dim() || delta.size < size()) {
-            throw broken("a delta from version " + delta.since + "; " + version + " is held");
+            throw FedRapException.broken("a delta from version " + delta.since + "; " + version + " is held");
         }
         if (delta.rows.length % 4 != 0 || delta.scales.length != delta.rows.length) {
-            throw broken("a delta whose arrays do not fit each other");
+            throw FedRapException.broken("a delta whose arrays do not fit each other");
         }
         int[] rows = LittleEndian.integers(delta.rows);
         // Each row past the old ones must come, so that a stated size costs bytes that were sent.
@@ -76,13 +76,13 @@ final class SharedMatrix {
         for (int row : rows) {
             long place = Integer.toUnsignedLong(row);
             if (place <= before || place >= delta.size) {
-                throw broken("a delta whose rows are out of range or out of order");
+                throw FedRapException.broken("a delta whose rows are out of range or out of order");
             }
             news += place >= size() ? 1 : 0;
             before = place;
         }
         if (news != delta.size - size()) {
-            throw broken("a delta that leaves out rows");
+            throw FedRapException.broken("a delta that leaves out rows");
         }
         servedRows(delta.withheld, delta.size);
         byte[] changed =
@@ -95,7 +95,7 @@ final class SharedMatrix {
             System.arraycopy(changed, i * dim(), grown.values, rows[i] * dim(), dim());
         }
         if (!MessageDigest.isEqual(hash(grown), delta.model)) {
-            throw broken("a delta whose result does not have the hash that it states");
+            throw FedRapException.broken("a delta whose result does not have the hash that it states");
         }
         return new SharedMatrix(delta.version, grown);
     }
@@ -122,10 +122,10 @@ final class SharedMatrix {
      */
     static boolean[] servedRows(byte[] withheld, long size) {
         if (withheld.length != 0 && withheld.length != (size + 7) / 8) {
-            throw broken("a release that withholds another number of rows than it has");
+            throw FedRapException.broken("a release that withholds another number of rows than it has");
         }
         if (size > Integer.MAX_VALUE - 8) {
-            throw broken("a release of more rows than a device can hold");
+            throw FedRapException.broken("a release of more rows than a device can hold");
         }
         boolean[] served = new boolean[(int) size];
         for (int row = 0; row < served.length; row++) {
@@ -153,8 +153,7 @@ final class SharedMatrix {
         double[] out = new double[rows.length * dim()];
         for (int i = 0; i < rows.length; i++) {
             if (rows[i] < 0 || rows[i] >= size()) {
-                throw new FedRapException(
-                        FedRapException.Kind.WRONG_SHAPE,
+                throw FedRapException.wrongShape(
                         "C has " + size() + " rows; row " + rows[i] + " was asked for");
             }
             items.read(rows[i], out, i * dim());
@@ -224,9 +223,5 @@ final class SharedMatrix {
             a += values[at + i] * u[i];
         }
         return (a + b) + (c + d);
-    }
-
-    private static FedRapException broken(String why) {
-        return new FedRapException(FedRapException.Kind.BROKEN_MODEL, why);
     }
 }

@@ -1,8 +1,5 @@
 package io.fedrap.core;
 
-import java.util.LinkedHashMap;
-import java.util.Map;
-
 /** The device's side of a round of `solve`; {@link RoundProblem} has the formulas. */
 final class SolveMethod {
     private static final double TINY = Double.MIN_VALUE; // what is at least this is above 0
@@ -30,20 +27,5 @@ final class SolveMethod {
         beta = f.number("beta", 0, LARGEST, 10.0);
         gamma = f.number("gamma", 0, LARGEST, 0.1);
         tau = f.number("tau", TINY, LARGEST, 3.0);
-    }
-
-    Map<String, Object> toMap() {
-        Map<String, Object> map = new LinkedHashMap<>();
-        map.put("name", "solve");
-        map.put("dim", dim);
-        map.put("alpha", alpha);
-        map.put("w0", w0);
-        map.put("ridge", ridge);
-        map.put("order", order);
-        map.put("prefixes", prefixes);
-        map.put("beta", beta);
-        map.put("gamma", gamma);
-        map.put("tau", tau);
-        return map;
     }
 }

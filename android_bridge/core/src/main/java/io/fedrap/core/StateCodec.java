@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /** How the parts of a device look in its store: msgpack, sealed by the store. */
 final class StateCodec {
@@ -94,13 +95,9 @@ final class StateCodec {
         return raw == null ? new ArrayList<>() : read(() -> (List<?>) MsgPack.decode(raw, raw.length));
     }
 
-    interface Reading<T> {
-        T value();
-    }
-
-    static <T> T read(Reading<T> reading) {
+    static <T> T read(Supplier<T> reading) {
         try {
-            return reading.value();
+            return reading.get();
         } catch (ClassCastException | IndexOutOfBoundsException | IllegalArgumentException error) {
             throw another(error);
         } catch (FedRapException error) {

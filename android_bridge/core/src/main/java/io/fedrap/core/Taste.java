@@ -37,8 +37,7 @@ final class Taste {
     Taste(SharedMatrix common, double[] gram, History history, Scoring scoring) {
         this.scoring = scoring.requireSolve();
         dim = common.dim();
-        History.Distinct known =
-                history.distinct((soFar, weight, age) -> soFar + recency(weight, age));
+        History known = history.distinct(recency(history.weights), true);
         items = known.rows;
         weights = known.weights;
         own = common.take(items);
@@ -59,9 +58,13 @@ final class Taste {
         offsets = offsets();
     }
 
-    private double recency(double weight, int age) {
-        double fade = scoring.gamma + scoring.beta * StrictMath.exp(-age / scoring.tau);
-        return scoring.alpha * weight * fade;
+    private double[] recency(double[] plain) {
+        double[] faded = new double[plain.length];
+        for (int age = 0; age < faded.length; age++) {
+            double fade = scoring.gamma + scoring.beta * StrictMath.exp(-age / scoring.tau);
+            faded[age] = scoring.alpha * plain[age] * fade;
+        }
+        return faded;
     }
 
     /** d: what the shared view leaves unexplained of the user's own items. */

@@ -4,11 +4,10 @@ import io.fedrap.core.FedRapException.Kind;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /** The coordinator over HTTP: the addresses of spec/PROTOCOL.md 2. */
 final class UrlTransport implements Transport {
-    private static final int MAX_RELEASE_BYTES = 600 * 1024 * 1024;
-
     private final HttpCall http;
 
     UrlTransport(HttpCall http) {
@@ -17,7 +16,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
-        byte[] body = new Enrol(token, publicKey, proof.kind, proof.blob).encode();
+        byte[] body = Requests.enrol(token, publicKey, proof.kind, proof.blob);
         HttpCall.Answer answer =
                 call("POST", "/v1/enrol", body, Collections.emptyMap(), Fields.MAX_BYTES, 0);
         return decoded(() -> Enrolled.decode(answer.body));
@@ -25,7 +24,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public Renewed renew(Signer signer, Proof proof, long nonce) {
-        byte[] body = new Renew(nonce, proof.kind, proof.blob).encode();
+        byte[] body = Requests.renew(nonce, proof.kind, proof.blob);
         return decoded(() -> Renewed.decode(signed(signer, "/v1/renew", body, 0)));
     }
 
@@ -37,14 +36,14 @@ final class UrlTransport implements Transport {
         if (have != null) {
             headers.put("If-None-Match", "\"c" + have + "\"");
         }
-        HttpCall.Answer answer = call("GET", path, new byte[0], headers, largest(), 0);
+        HttpCall.Answer answer = call("GET", path, new byte[0], headers, http.largest(), 0);
         if (answer.status == 304) {
             return null;
         }
         byte[] raw = answer.body;
         return decoded(
                 () -> {
-                    Fields fields = Fields.ofMessage(raw, largest(), "release", "delta");
+                    Fields fields = Fields.ofMessage(raw, http.largest(), "release", "delta");
                     boolean whole = fields.text("type", 1, 40).equals("release");
                     return whole ? new News(Release.from(fields)) : new News(Delta.from(fields));
                 });
@@ -54,13 +53,13 @@ final class UrlTransport implements Transport {
     public Catalogue catalogue(long start) {
         Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
         String path = "/v1/catalogue?start=" + start;
-        HttpCall.Answer answer = call("GET", path, new byte[0], headers, largest(), 0);
-        return decoded(() -> Catalogue.decode(answer.body, largest()));
+        HttpCall.Answer answer = call("GET", path, new byte[0], headers, http.largest(), 0);
+        return decoded(() -> Catalogue.decode(answer.body, http.largest()));
     }
 
     @Override
     public Offer offer(Signer signer, long release, double wait) {
-        byte[] body = new OfferRequest(release, wait).encode();
+        byte[] body = Requests.offer(release, wait);
         return decoded(() -> Offer.decode(signed(signer, "/v1/offers", body, wait)));
     }
 
@@ -72,17 +71,13 @@ final class UrlTransport implements Transport {
 
     @Override
     public void forget(Signer signer) {
-        decoded(() -> Forgotten.decode(signed(signer, "/v1/forget", new Forget().encode(), 0)));
+        byte[] raw = signed(signer, "/v1/forget", Requests.forget(), 0);
+        decoded(() -> Fields.ofMessage(raw, Fields.MAX_BYTES, "forgotten"));
     }
 
     @Override
     public void close() {
         http.close();
-    }
-
-    /** An answer that fits neither here nor in memory is refused while it is read. */
-    private static int largest() {
-        return (int) Math.min(MAX_RELEASE_BYTES, Runtime.getRuntime().maxMemory() / 4);
     }
 
     private byte[] signed(Signer signer, String path, byte[] body, double wait) {
@@ -111,30 +106,25 @@ final class UrlTransport implements Transport {
         }
         Problem problem = Problem.read(answer.status, answer.body, answer.retryAfter);
         if (problem.code.isEmpty()) { // whatever is not one of ours means: try again later
-            throw new FedRapException(Kind.COORDINATOR_UNREACHABLE, problem.detail);
+            throw new FedRapException(
+                    Kind.COORDINATOR_UNREACHABLE,
+                    "status " + answer.status + " without a problem document that is known here");
         }
         throw new UpdateRefused(problem);
     }
 
-    private interface Decoding<T> {
-        T message();
-    }
-
     /** What is not a message of this protocol came from somebody else, or on the way. */
-    private static <T> T decoded(Decoding<T> decoding) {
+    private static <T> T decoded(Supplier<T> decoding) {
         try {
-            return decoding.message();
+            return decoding.get();
         } catch (FedRapException error) {
-            switch (error.kind()) {
-                case MALFORMED_MESSAGE:
-                case UNSUPPORTED_VERSION:
-                case TOO_LARGE:
-                    throw new FedRapException(
-                            Kind.COORDINATOR_UNREACHABLE,
-                            "not an answer of this protocol: " + error.getMessage(), error);
-                default:
-                    throw error;
+            if (error.isOneOf(
+                    Kind.MALFORMED_MESSAGE, Kind.UNSUPPORTED_VERSION, Kind.TOO_LARGE)) {
+                throw new FedRapException(
+                        Kind.COORDINATOR_UNREACHABLE,
+                        "not an answer of this protocol: " + error.getMessage(), error);
             }
+            throw error;
         }
     }
 }

@@ -27,7 +27,7 @@ public final class DevicesOnStdin {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             Object answer;
             try {
-                answer = devices.answer(new Vectors.Case((Map<?, ?>) Json.parse(line)));
+                answer = devices.answer((Map<?, ?>) Json.parse(line));
             } catch (FedRapException error) {
                 answer = Export.map("error", error.kind().name(), "message", error.getMessage());
             } catch (RuntimeException error) {
@@ -37,10 +37,10 @@ public final class DevicesOnStdin {
         }
     }
 
-    private Object answer(Vectors.Case asked) throws Exception {
-        String name = asked.text("device");
+    private Object answer(Map<?, ?> asked) throws Exception {
+        String name = (String) asked.get("device");
         FedRap device = open.get(name);
-        switch (asked.text("do")) {
+        switch ((String) asked.get("do")) {
             case "open":
                 open.put(name, FedRap.open(config(asked)));
                 return Export.map();
@@ -53,40 +53,40 @@ public final class DevicesOnStdin {
             case "record":
                 return Export.map("recorded", device.recordMany(interactions(asked)));
             case "run":
-                return report(device.runRound(asked.number("wait"), Conditions.ALWAYS));
+                return report(device.runRound(((Number) asked.get("wait")).doubleValue(), Conditions.ALWAYS));
             case "sync":
                 device.sync();
                 return Export.map();
             case "status":
                 return Export.describe(device.status());
             case "recommend":
-                return recommended(device.recommend((int) asked.integer("n"), null, true, true));
+                return recommended(device.recommend(((Long) asked.get("n")).intValue(), null, true, true));
             case "similar":
-                return similar(device.similarItems(asked.text("item"), (int) asked.integer("n")));
+                return similar(device.similarItems((String) asked.get("item"), ((Long) asked.get("n")).intValue()));
             case "erase":
                 Erased receipt = open.remove(name).erase();
                 return Export.map(
                         "deleted", receipt.deleted, "confirmed", receipt.coordinatorConfirmed,
                         "because", receipt.notConfirmedBecause);
             case "export":
-                return Export.map("files", device.export(new File(asked.text("file"))).files);
+                return Export.map("files", device.export(new File((String) asked.get("file"))).files);
             default:
-                throw new IllegalArgumentException("unknown: " + asked.text("do"));
+                throw new IllegalArgumentException("unknown: " + (String) asked.get("do"));
         }
     }
 
-    private static Config config(Vectors.Case asked) {
-        Config config = new Config(new File(asked.text("folder")));
-        config.server(asked.text("server")).token((String) asked.fields.get("token"));
-        if (asked.fields.containsKey("floor")) {
-            double[] floor = asked.numbers("floor");
-            config.floor((int) floor[0], (int) floor[1], (int) floor[2], floor[3]);
+    private static Config config(Map<?, ?> asked) {
+        Config config = new Config(new File((String) asked.get("folder")));
+        config.server((String) asked.get("server")).token((String) asked.get("token"));
+        if (asked.containsKey("floor")) {
+            List<?> floor = (List<?>) asked.get("floor");
+            config.floor(whole(floor, 0), whole(floor, 1), whole(floor, 2), real(floor, 3));
         }
-        if (asked.fields.containsKey("now")) {
-            double now = asked.number("now");
+        if (asked.containsKey("now")) {
+            double now = ((Number) asked.get("now")).doubleValue();
             config.clock = () -> now;
         }
-        String death = (String) asked.fields.get("die_at");
+        String death = (String) asked.get("die_at");
         config.watcher =
                 step -> {
                     if (step.equals(death)) {
@@ -96,15 +96,22 @@ public final class DevicesOnStdin {
         return config;
     }
 
-    private static List<Interaction> interactions(Vectors.Case asked) {
+    private static List<Interaction> interactions(Map<?, ?> asked) {
         List<Interaction> all = new ArrayList<>();
         for (Object one : (List<?>) asked.get("items")) {
             List<?> parts = (List<?>) one;
-            double at = ((Number) parts.get(2)).doubleValue();
-            double weight = ((Number) parts.get(1)).doubleValue();
-            all.add(new Interaction((String) parts.get(0), "wish-listed", weight, at));
+            String item = (String) parts.get(0);
+            all.add(new Interaction(item, "wish-listed", real(parts, 1), real(parts, 2)));
         }
         return all;
+    }
+
+    private static int whole(List<?> parts, int place) {
+        return ((Number) parts.get(place)).intValue();
+    }
+
+    private static double real(List<?> parts, int place) {
+        return ((Number) parts.get(place)).doubleValue();
     }
 
     private static Object report(RoundReport one) {

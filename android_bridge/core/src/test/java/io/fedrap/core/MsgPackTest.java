@@ -2,7 +2,6 @@ package io.fedrap.core;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.math.BigInteger;
@@ -57,8 +56,8 @@ class MsgPackTest {
         assertEquals(3L, decode("d30000000000000003"));
         assertEquals(1.5, decode("ca3fc00000"));
         assertEquals(new BigInteger("18446744073709551615"), decode("cfffffffffffffffff"));
-        assertInstanceOf(MsgPack.Extension.class, decode("d40101"));
-        assertInstanceOf(MsgPack.Extension.class, decode("c70205aabb"));
+        assertEquals(MsgPack.EXTENSION, decode("d40101"));
+        assertEquals(MsgPack.EXTENSION, decode("c70205aabb"));
         assertEquals(Arrays.asList(null, false, -1L), decode("dc0003c0c2ff"));
         assertEquals("é", decode("d902c3a9"));
     }

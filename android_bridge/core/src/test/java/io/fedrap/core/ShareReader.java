@@ -19,33 +19,28 @@ final class ShareReader {
         }
         byte[] body = Arrays.copyOfRange(raw, 4, 4 + (int) length);
         Fields f = Fields.ofMessage(body, Fields.MAX_BYTES, "share");
-        Share share =
-                new Share(
-                        f.bytes("rows"),
-                        f.bytes("scales"),
-                        f.bytes("values"),
-                        f.bytes("triangle_scales"),
-                        f.bytes("triangle"),
-                        f.integer("fits", -1, 1, 0));
-        if (share.rows.length % 4 != 0) {
+        if (f.bytes("rows").length % 4 != 0) {
             throw malformed("an array ends in the middle of a number");
         }
-        int[] rows = LittleEndian.integers(share.rows);
-        double[] values = dequantized(share.values, share.scales, rows.length, dim);
+        int[] rows = LittleEndian.integers(f.bytes("rows"));
         int folded = RowUpdate.foldedRows(dim);
-        double[] triangle = dequantized(share.triangle, share.triangleScales, folded, dim);
+        double[] values = numbers(rows(f, "values", "scales", dim), rows.length);
+        double[] triangle = numbers(rows(f, "triangle", "triangle_scales", dim), folded);
         triangle = Arrays.copyOf(triangle, dim * (dim + 1) / 2);
-        return new RowUpdate(rows, values, triangle, dim, (int) share.fits);
+        return new RowUpdate(rows, values, triangle, dim, (int) f.integer("fits", -1, 1, 0));
     }
 
-    private static double[] dequantized(byte[] values, byte[] scales, int count, int dim) {
-        if (values.length != count * dim || scales.length != 4 * count) {
+    static QuantizedRows rows(Fields f, String values, String scales, int dim) {
+        return new QuantizedRows(f.bytes(values), LittleEndian.floats(f.bytes(scales)), dim);
+    }
+
+    private static double[] numbers(QuantizedRows rows, int count) {
+        if (rows.size() != count || rows.values.length != count * rows.dim) {
             throw new FedRapException(FedRapException.Kind.WRONG_SHAPE, "other rows than expected");
         }
-        QuantizedRows rows = new QuantizedRows(values, LittleEndian.floats(scales), dim);
-        double[] out = new double[count * dim];
+        double[] out = new double[count * rows.dim];
         for (int row = 0; row < count; row++) {
-            rows.read(row, out, row * dim);
+            rows.read(row, out, row * rows.dim);
         }
         return out;
     }
