@@ -1,0 +1,78 @@
+package io.fedrap.core;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.File;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A token is for one enrolment: an answer that is lost on the way must not cost it (3.11). */
+class EnrolmentTest {
+    @TempDir File folder;
+    private final List<byte[]> keys = new ArrayList<>();
+    private boolean lost;
+    private final MadeCoordinator coordinator =
+            new MadeCoordinator() {
+                @Override
+                public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
+                    keys.add(publicKey);
+                    Enrolled answer = super.enrol(token, publicKey, proof);
+                    if (lost) {
+                        throw silence();
+                    }
+                    return answer;
+                }
+            };
+
+    private FedRap device() {
+        Config config = new Config(folder).token("a token");
+        config.transport = coordinator;
+        FedRap device = FedRap.open(config);
+        device.consent(true, "v1");
+        device.record("item-1");
+        return device;
+    }
+
+    @Test
+    void aLostAnswerIsAskedForAgainWithTheSameKeyAlsoAfterARestart() {
+        lost = true;
+        try (FedRap device = device()) {
+            assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
+            assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
+            assertFalse(device.status().enrolled);
+        }
+        lost = false;
+        try (FedRap device = device()) {
+            assertTrue(device.runRound().joined);
+            assertTrue(device.status().enrolled);
+        }
+        assertEquals(3, keys.size());
+        assertArrayEquals(keys.get(0), keys.get(1));
+        assertArrayEquals(keys.get(0), keys.get(2));
+    }
+
+    @Test
+    void theKeyIsInTheStoreBeforeItLeavesAndDroppedWithTheCredentials() {
+        SealedStore store = SealedStore.open(folder, new FixedKey(1));
+        DeviceState state = new DeviceState(store, () -> 1e9, new Retention(10, 10));
+        EnrollingKey key = state.enrollingKey();
+        assertArrayEquals(key.encode(), store.get("enrolling"));
+        assertArrayEquals(key.point, Opener.pointOf(key.secret));
+        byte[] none = new byte[0];
+        state.keepCredentials(
+                new Credentials(
+                        new byte[16], new byte[16], key.secret, key.point, none, none,
+                        Double.POSITIVE_INFINITY));
+        assertNull(store.get("enrolling"));
+        assertArrayEquals(key.secret, state.credentials().secret);
+        assertFalse(Arrays.equals(key.secret, state.enrollingKey().secret), "never used twice");
+        state.close();
+    }
+}
