@@ -11,7 +11,6 @@ import org.junit.runner.RunWith;
 import org.robolectric.Robolectric;
 import org.robolectric.RobolectricTestRunner;
 import org.robolectric.RuntimeEnvironment;
-import org.robolectric.Shadows;
 import org.robolectric.util.ReflectionHelpers;
 
 /** An app whose Application has no set-up: its developer hears of it, its users do not. */
@@ -32,10 +31,6 @@ public class WithoutSetupTest {
         JobParameters made = ReflectionHelpers.callConstructor(JobParameters.class);
         ReflectionHelpers.setField(made, "extras", new PersistableBundle());
         service.onStartJob(made);
-        for (int tries = 0; !Shadows.shadowOf(service).getIsJobFinished() && tries < 1000; tries++) {
-            Thread.sleep(10);
-        }
-        assertTrue(Shadows.shadowOf(service).getIsJobFinished());
-        assertFalse(Shadows.shadowOf(service).getIsRescheduleNeeded());
+        assertFalse(JobDriver.finished(service).getIsRescheduleNeeded());
     }
 }
