@@ -57,6 +57,7 @@ public final class FedRapAndroid {
                     "the Application of this app must implement FedRapAndroid.Setup, and be named in"
                             + " the manifest: <application android:name=…>");
         }
+        RuntimeTelemetry.warn(application);
         File folder = new File(application.getNoBackupFilesDir(), "fedrap");
         Config config =
                 new Config(folder)
