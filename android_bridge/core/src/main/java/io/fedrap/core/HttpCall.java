@@ -20,17 +20,19 @@ import java.util.zip.GZIPInputStream;
  * body goes where it was signed for, or nowhere.
  */
 final class HttpCall {
-    /** Times in milliseconds. */
+    /** Times in milliseconds, and sizes. */
     static final class Limits {
-        static final Limits DEFAULT = new Limits(15_000, 30_000, 120_000);
+        static final Limits DEFAULT = new Limits(15_000, 30_000, 120_000, 600 << 20);
         final int connect;
         final int silence; // between two bytes
         final int whole;
+        final int bytes; // of a release or a catalogue
 
-        Limits(int connect, int silence, int whole) {
+        Limits(int connect, int silence, int whole, int bytes) {
             this.connect = connect;
             this.silence = silence;
             this.whole = whole;
+            this.bytes = bytes;
         }
     }
 
@@ -176,6 +178,11 @@ final class HttpCall {
     /** In another thread: closing may wait for a read that is under way. */
     private void endSoon(HttpURLConnection connection) {
         endAfter(connection, 0);
+    }
+
+    /** Bytes of a large answer: what fits neither here nor in memory is refused while it is read. */
+    int largest() {
+        return (int) Math.min(limits.bytes, Runtime.getRuntime().maxMemory() / 4);
     }
 
     synchronized void close() {

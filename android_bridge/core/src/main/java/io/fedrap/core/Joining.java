@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.AtomicReference;
 /** A device and its coordinator: when it may call, with what, and what becomes of errors. */
 final class Joining {
     private static final double LONGEST_WAIT = 86_400.0; // whatever a coordinator says
-    private static final HttpCall.Limits FORGETTING = new HttpCall.Limits(5_000, 10_000, 10_000);
+    private static final HttpCall.Limits FORGETTING = new HttpCall.Limits(5_000, 10_000, 10_000, 1 << 20);
 
     private final DeviceState state;
     private final Config config;

@@ -8,8 +8,6 @@ import java.util.function.Supplier;
 
 /** The coordinator over HTTP: the addresses of spec/PROTOCOL.md 2. */
 final class UrlTransport implements Transport {
-    private static final int MAX_RELEASE_BYTES = 600 * 1024 * 1024;
-
     private final HttpCall http;
 
     UrlTransport(HttpCall http) {
@@ -38,14 +36,14 @@ final class UrlTransport implements Transport {
         if (have != null) {
             headers.put("If-None-Match", "\"c" + have + "\"");
         }
-        HttpCall.Answer answer = call("GET", path, new byte[0], headers, largest(), 0);
+        HttpCall.Answer answer = call("GET", path, new byte[0], headers, http.largest(), 0);
         if (answer.status == 304) {
             return null;
         }
         byte[] raw = answer.body;
         return decoded(
                 () -> {
-                    Fields fields = Fields.ofMessage(raw, largest(), "release", "delta");
+                    Fields fields = Fields.ofMessage(raw, http.largest(), "release", "delta");
                     boolean whole = fields.text("type", 1, 40).equals("release");
                     return whole ? new News(Release.from(fields)) : new News(Delta.from(fields));
                 });
@@ -55,8 +53,8 @@ final class UrlTransport implements Transport {
     public Catalogue catalogue(long start) {
         Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
         String path = "/v1/catalogue?start=" + start;
-        HttpCall.Answer answer = call("GET", path, new byte[0], headers, largest(), 0);
-        return decoded(() -> Catalogue.decode(answer.body, largest()));
+        HttpCall.Answer answer = call("GET", path, new byte[0], headers, http.largest(), 0);
+        return decoded(() -> Catalogue.decode(answer.body, http.largest()));
     }
 
     @Override
@@ -80,11 +78,6 @@ final class UrlTransport implements Transport {
     @Override
     public void close() {
         http.close();
-    }
-
-    /** An answer that fits neither here nor in memory is refused while it is read. */
-    private static int largest() {
-        return (int) Math.min(MAX_RELEASE_BYTES, Runtime.getRuntime().maxMemory() / 4);
     }
 
     private byte[] signed(Signer signer, String path, byte[] body, double wait) {
@@ -113,7 +106,9 @@ final class UrlTransport implements Transport {
         }
         Problem problem = Problem.read(answer.status, answer.body, answer.retryAfter);
         if (problem.code.isEmpty()) { // whatever is not one of ours means: try again later
-            throw new FedRapException(Kind.COORDINATOR_UNREACHABLE, problem.detail);
+            throw new FedRapException(
+                    Kind.COORDINATOR_UNREACHABLE,
+                    "status " + answer.status + " without a problem document that is known here");
         }
         throw new UpdateRefused(problem);
     }

@@ -94,7 +94,7 @@ class MadeCoordinator implements Transport {
             }
         }
         return raw(
-                "release", "task", TASK, "version", version, "step", version - 1, "size", SIZE,
+                "release", "task", TASK, "version", version, "step", Math.max(0, version - 1), "size", SIZE,
                 "dim", DIM, "catalogue", 1, "scoring", Export.map("name", "solve"),
                 "model", SharedMatrix.hash(items), "scales", LittleEndian.bytes(items.scales),
                 "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count));
