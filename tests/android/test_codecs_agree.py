@@ -29,19 +29,19 @@ KINDS: dict[str, Any] = {
     "scoring": Scoring,
 }
 ODD: list[Any] = [
-    None, True, False, 0, 1, -1, 3, 127, 128, 512, 513, 2**31, 2**31 + 1, 2**63 - 1, 2**64 - 1, -(2**63),
-    0.0, -0.0, 0.5, 1.0, 3.0, 1e-320, 1e6, 1.0000001e6, 1e12, 1e300, float("nan"), float("inf"),
-    "", "solve", "paper", "é" * 40, "é" * 41, "𝄞" * 40, b"", bytes(8), bytes(16), bytes(32), bytes(65),
-    bytes(1025), [], [1.0], [1, 0.5], [1.0, 0.75, 0.5], [1.0, 0.5, 0.75], [True], [2**64 - 1], {},
-    {"name": "solve"}, {"name": "solve", "dim": 3}, {"name": "guess"}, {"dim": 3}, {b"x": 1},
-    {"a": {"b": [None]}}, msgpack.ExtType(5, b"odd"),
+    None, True, False, 0, 1, -1, 3, 127, 128, 512, 513, 2**31, 2**31 + 1, 2**63 - 1, 2**64 - 1,
+    -(2**63), 0.0, -0.0, 0.5, 1.0, 3.0, 1e-320, 1e6, 1.0000001e6, 1e12, 1e300, float("nan"),
+    float("inf"), "", "solve", "paper", "é" * 40, "é" * 41, "𝄞" * 40, b"", bytes(8), bytes(16),
+    bytes(32), bytes(65), bytes(1025), [], [1.0], [1, 0.5], [1.0, 0.75, 0.5], [1.0, 0.5, 0.75],
+    [True], [2**64 - 1], {}, {"name": "solve"}, {"name": "solve", "dim": 3}, {"name": "guess"},
+    {"dim": 3}, {b"x": 1}, {"a": {"b": [None]}}, msgpack.ExtType(5, b"odd"),
 ]  # fmt: skip
 
 
 def _honest() -> list[tuple[str, bytes]]:
     file = json.loads((ROOT / "spec" / "vectors" / "codec.json").read_text("utf-8"))
-    found = [(case["type"], bytes.fromhex(case["bytes"])) for case in file["cases"]]
-    return [(kind, raw) for kind, raw in found if kind in TYPES]
+    valid = [case for case in file["cases"] if case["valid"] and case["type"] in TYPES]
+    return [(case["type"], bytes.fromhex(case["bytes"])) for case in valid]
 
 
 def _changed_bytes(raw: bytes, rng: random.Random) -> bytes:
@@ -83,13 +83,8 @@ def cases() -> list[tuple[str, bytes]]:
     rng, found = random.Random(10), []
     for kind, raw in _honest():
         found.append((kind, raw))
-        found += [(kind, _changed_bytes(raw, rng)) for _ in range(60)]
-        try:
-            usual = isinstance(msgpack.unpackb(raw), dict) and len(msgpack.unpackb(raw)) > 0
-        except (ValueError, msgpack.UnpackException):
-            continue
-        if usual:
-            found += [(kind, _changed_fields(raw, rng)) for _ in range(120)]
+        found += [(kind, _changed_bytes(raw, rng)) for _ in range(100)]
+        found += [(kind, _changed_fields(raw, rng)) for _ in range(200)]
     return [(kind, raw) for kind, raw in found if not (kind == "plan" and _is_of_paper(raw))]
 
 

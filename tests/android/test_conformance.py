@@ -31,7 +31,14 @@ from tests.end_to_end.test_capture import recording, spellings
 from tests.harness import ITEMS, Served, serve, small_settings
 
 HISTORIES = [ITEMS[i : i + 5] + ITEMS[: i % 3] for i in range(6)]
-STEPS = ["before-offer", "after-offer", "before-commit", "before-send", "after-send", "after-forget"]
+STEPS = [
+    "before-offer",
+    "after-offer",
+    "before-commit",
+    "before-send",
+    "after-send",
+    "after-forget",
+]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +140,14 @@ async def test_a_java_device_recommends_what_a_python_device_recommends(
             (item, cosine) for item, cosine in device.similar_items(ITEMS[1], 3)
         ]
         mine, yours = await java.status(name), msgspec.to_builtins(device.status())
-        for field in ("interactions", "personal_items", "release", "rounds", "pending", "blocked_by"):
+        for field in (
+            "interactions",
+            "personal_items",
+            "release",
+            "rounds",
+            "pending",
+            "blocked_by",
+        ):
             assert mine[field] == yours[field], field
 
 
