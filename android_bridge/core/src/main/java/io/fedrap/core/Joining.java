@@ -1,8 +1,9 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
+import java.util.Set;
+import java.util.concurrent.CopyOnWriteArraySet;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicReference;
 
 /** A device and its coordinator: when it may call, with what, and what becomes of errors. */
 final class Joining {
@@ -12,16 +13,18 @@ final class Joining {
     private final DeviceState state;
     private final Config config;
     private final AtomicBoolean running = new AtomicBoolean();
-    private final AtomicReference<Turn> turn = new AtomicReference<>(new Turn());
+    private final Set<Turn> turns = new CopyOnWriteArraySet<>(); // a round and syncs that run now
 
     Joining(DeviceState state, Config config) {
         this.state = state;
         this.config = config;
     }
 
-    /** End the round or sync that runs now. */
+    /** End what runs now. */
     void stop() {
-        turn.get().stop();
+        for (Turn one : turns) {
+            one.stop();
+        }
     }
 
     /** Fetch what is new, if the user consented and there is somebody to ask. */
@@ -32,7 +35,7 @@ final class Joining {
             try {
                 Syncing.sync(state, transport);
             } finally {
-                close(transport);
+                end(mine, transport);
             }
         }
     }
@@ -43,7 +46,6 @@ final class Joining {
             return RoundReport.blocked(Policy.ALREADY_RUNNING);
         }
         try {
-            Turn mine = newTurn();
             state.expire();
             String blocked = blockedBy();
             if (blocked != null) {
@@ -51,7 +53,7 @@ final class Joining {
                 return RoundReport.blocked(blocked, left > 0 ? (Double) left : null);
             }
             String unmet = unmet(conditions);
-            return unmet != null ? RoundReport.blocked(unmet) : joined(mine, wait);
+            return unmet != null ? RoundReport.blocked(unmet) : joined(newTurn(), wait);
         } finally {
             running.set(false);
         }
@@ -89,7 +91,7 @@ final class Joining {
         } catch (FedRapException error) {
             return failed(mine, error);
         } finally {
-            close(transport);
+            end(mine, transport);
         }
     }
 
@@ -126,7 +128,8 @@ final class Joining {
         if (config.offline || !reachable()) {
             return config.offline ? Policy.OFFLINE : Policy.NO_SERVER;
         }
-        Transport transport = transport(newTurn(), FORGETTING);
+        Turn mine = newTurn();
+        Transport transport = transport(mine, FORGETTING);
         try {
             transport.forget(new Signer(credentials, state::nextNonce));
             return null;
@@ -135,7 +138,7 @@ final class Joining {
         } catch (FedRapException error) {
             return Policy.UNREACHABLE;
         } finally {
-            close(transport);
+            end(mine, transport);
         }
     }
 
@@ -143,7 +146,7 @@ final class Joining {
     String blockedBy() {
         return Policy.blockedBy(
                 state.consented(), config.offline, reachable(),
-                state.credentials() != null || config.token != null, state.interactions().size(),
+                state.credentials() != null || config.token != null, state.recorded(),
                 state.waitSeconds());
     }
 
@@ -153,7 +156,7 @@ final class Joining {
 
     private Turn newTurn() {
         Turn fresh = new Turn();
-        turn.set(fresh);
+        turns.add(fresh);
         return fresh;
     }
 
@@ -163,8 +166,9 @@ final class Joining {
                 : new UrlTransport(new HttpCall(config.server, mine, limits));
     }
 
-    /** A test's own one stays open. */
-    private void close(Transport transport) {
+    /** A test's own transport stays open. */
+    private void end(Turn mine, Transport transport) {
+        turns.remove(mine);
         if (transport != config.transport) {
             transport.close();
         }

@@ -177,9 +177,9 @@ final class RoundRunner {
         return new Prepared(offer.round, body, entry, share.loss);
     }
 
-    /** Such as a sealing key that is no point of the curve. */
+    /** Such as a sealing key that is no point of the curve; a trainer's own fault stays one. */
     private static FedRapException cannotFollow(FedRapException error) {
-        if (error.isOneOf(Kind.STOPPED, Kind.STORE_CLOSED, Kind.STORE_DAMAGED)) {
+        if (!error.isOneOf(Kind.MALFORMED_MESSAGE, Kind.WRONG_SHAPE, Kind.NOT_FINITE)) {
             return error;
         }
         return new FedRapException(
