@@ -94,4 +94,3 @@ def java_devices() -> Iterator[JavaDevices]:
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
-

@@ -25,12 +25,20 @@ from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
+from tests.android.java_build import build_java
 from tests.android.java_devices import Died, JavaDevices, java_devices
 from tests.end_to_end.test_capture import recording, spellings
 from tests.harness import ITEMS, Served, serve, small_settings
 
 HISTORIES = [ITEMS[i : i + 5] + ITEMS[: i % 3] for i in range(6)]
-STEPS = ["before-offer", "after-offer", "before-commit", "before-send", "after-send", "after-forget"]
+STEPS = [
+    "before-offer",
+    "after-offer",
+    "before-commit",
+    "before-send",
+    "after-send",
+    "after-forget",
+]
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +85,12 @@ async def java_round(
     return names
 
 
-async def released(served: Served) -> int:
-    """Version of the latest release."""
-    return (await served.app[COORDINATOR].release(None)).version
+async def released(served: Served, version: int) -> None:
+    """Wait until this is the latest release."""
+    async with asyncio.timeout(20):
+        while (await served.app[COORDINATOR].release(None)).version != version:
+            await asyncio.sleep(0.02)
+            await advance(served)
 
 
 @pytest.mark.spec("5.2", "5.4", "6.2")
@@ -98,7 +109,7 @@ async def test_a_release_is_the_same_whoever_the_devices_are(
         async with serve(small_settings(updates=6), MemoryStore(), keyring) as served:
             await java_round(java, served, tmp_path / case, histories[:javas])
             await python_round(served, tmp_path / case, histories[javas:])
-            assert await released(served) == 2
+            await released(served, 2)
             found[case] = await latest(served)
     # Shares are rounded at random and C to int8: a number may fall on the other side of two steps.
     expected = found["python"]
@@ -122,18 +133,18 @@ async def test_a_java_device_recommends_what_a_python_device_recommends(
         for one, other in zip(found, expected, strict=True):
             assert one["shared"] == pytest.approx(other.shared, rel=1e-5, abs=2e-6)
             assert one["personal"] == pytest.approx(other.personal, rel=1e-5, abs=2e-6)
-            ours = {why.item: (why.shared, why.personal) for why in other.reasons}
+            mine = {why.item: (why.shared, why.personal) for why in other.reasons}
             theirs = {why["item"]: (why["shared"], why["personal"]) for why in one["reasons"]}
-            assert theirs.keys() == ours.keys()
+            assert theirs.keys() == mine.keys()
             for item, parts in theirs.items():
-                assert parts == pytest.approx(ours[item], rel=1e-5, abs=2e-6)
+                assert parts == pytest.approx(mine[item], rel=1e-5, abs=2e-6)
         likes = await java.do(name, "similar", item=ITEMS[1], n=3)
-        assert [(one["item"], pytest.approx(one["cosine"], abs=1e-5)) for one in likes] == [
-            (item, cosine) for item, cosine in device.similar_items(ITEMS[1], 3)
-        ]
-        mine, yours = await java.status(name), msgspec.to_builtins(device.status())
-        for field in ("interactions", "personal_items", "release", "rounds", "pending", "blocked_by"):
-            assert mine[field] == yours[field], field
+        ours = device.similar_items(ITEMS[1], 3)
+        assert [one["item"] for one in likes] == [item for item, _ in ours]
+        assert [one["cosine"] for one in likes] == pytest.approx([c for _, c in ours], abs=1e-5)
+        said, yours = await java.status(name), msgspec.to_builtins(device.status())
+        alike = ("interactions", "personal_items", "release", "rounds", "pending", "blocked_by")
+        assert {field: said[field] for field in alike} == {field: yours[field] for field in alike}
 
 
 @pytest.mark.spec("7.13")
@@ -148,8 +159,9 @@ async def test_deltas_bring_a_java_device_to_the_same_c(java: JavaDevices, tmp_p
                 report = await java.run(name)
                 assert (report["joined"], report["step"]) == (True, step), report
                 await advance(served)
+        await released(served, 4)
         await java.do("d1", "sync")
-        assert (await java.status("d1"))["release"] == await released(served) == 4
+        assert (await java.status("d1"))["release"] == 4
 
 
 @pytest.mark.spec("7.6", "7.7", "7.8")
@@ -174,7 +186,7 @@ async def test_a_kill_at_any_step_is_resumed_and_charged_once(
             after = await java.status(step)
             assert (after["rounds"], after["pending"]) == (1, 0), step
         await advance(served)
-        assert await released(served) == 2  # each of the six was counted, and once
+        await released(served, 2)  # each of the six was counted, and once
         await _both_ledgers_agree(java, served)
 
 
@@ -200,7 +212,7 @@ async def _both_ledgers_agree(java: JavaDevices, served: Served) -> None:
 
 
 async def _refusals(served: Served, open_device: Any, run: Any) -> dict[str, Any]:
-    """What a device is told in one situation after the other; `open_device` and `run` are a language's."""
+    """What a device is told in one situation after the other, in either language."""
     said: dict[str, Any] = {}
     await open_device("one", served.url, await served.token(), Floor())
     await open_device("two", served.url, await served.token(), Floor())
@@ -355,3 +367,29 @@ async def test_nothing_leaves_before_consent_and_nothing_that_tells_of_the_user_
     stored = b"".join(one.read_bytes() for one in folder.rglob("*") if one.is_file())
     assert b"kettle" not in stored
     assert b"wish-listed" not in stored
+
+
+async def test_the_command_line_joins_a_round_and_recommends(tmp_path: Path) -> None:
+    jar = build_java().jar("cli")
+    history = tmp_path / "history.csv"
+    history.write_text("item\n" + "\n".join(ITEMS[:5]) + "\n", encoding="utf-8")
+
+    async def command(*words: str) -> tuple[int, str]:
+        store = ["--store", str(tmp_path / "store")]
+        run = await asyncio.create_subprocess_exec(
+            "java", "-jar", str(jar), *words, *store, stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await run.communicate()
+        return run.returncode or 0, said.decode()
+
+    async with serve(small_settings(updates=2), MemoryStore()) as served:
+        token = await served.token()
+        join = ["join", served.url, "--token", token, "--history", str(history), "--agree"]
+        code, said = await command(*join, "--recommend", "3")
+        assert code == 0, said
+        assert "Joined: " in said
+        assert [line.split()[-1] for line in said.splitlines()[-3:]] == ITEMS[5:8]
+        code, said = await command("join")
+        assert (code, said.splitlines()[0]) == (1, "Not joined: already-in-round.")
+        code, said = await command("erase", "--yes")
+        assert (code, "has forgotten this device" in said) == (0, True)

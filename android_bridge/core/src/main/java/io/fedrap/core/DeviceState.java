@@ -8,6 +8,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.DoubleSupplier;
 
 /**
  * What one device knows, in memory and in its store: the one owner of both.
@@ -16,22 +17,17 @@ import java.util.Set;
  * durable before it is known.
  */
 final class DeviceState {
-    /** Seconds of wall time. */
-    interface Clock {
-        double now();
-    }
-
     private static final String EVENT = "event/";
     private static final String OUTBOX = "outbox/";
     private static final String ENROLLING = "enrolling";
 
     private final SealedStore store;
-    private final Clock clock;
+    private final DoubleSupplier clock; // seconds of wall time
     private final Retention retention;
-    private List<Interaction> interactions; // by time; replaced, never changed
+    private List<Interaction> interactions; // by time
+    private List<Interaction> view; // a copy for others, which never changes; null: not made yet
     private List<String> names; // of the interactions in the store
     private long nextEvent = 1;
-    private double oldest;
     private List<Consent> consents;
     private Credentials credentials;
     private List<Ledger.Entry> entries;
@@ -43,11 +39,15 @@ final class DeviceState {
     private LocalModel model;
     private boolean closed;
 
-    DeviceState(SealedStore store, Clock clock, Retention retention) {
+    DeviceState(SealedStore store, DoubleSupplier clock, Retention retention) {
         this.store = store;
         this.clock = clock;
         this.retention = retention;
-        load();
+        try {
+            load();
+        } catch (RuntimeException error) {
+            throw StateCodec.another(error);
+        }
         expire();
     }
 
@@ -60,8 +60,8 @@ final class DeviceState {
         }
         keepInOrder(found, numbered);
         consents = StateCodec.consents(store.get("consents"));
-        byte[] raw = store.get("credentials");
-        credentials = raw == null ? null : StateCodec.read(() -> Credentials.decode(raw));
+        byte[] known = store.get("credentials");
+        credentials = known == null ? null : Credentials.decode(known);
         entries = StateCodec.ledger(store.get("ledger"));
         personal = StateCodec.personal(store.get("personal"));
         List<?> last = StateCodec.list(store.get("nonce"));
@@ -69,25 +69,21 @@ final class DeviceState {
         List<?> told = StateCodec.list(store.get("told"));
         toldAt = told.isEmpty() ? 0 : (Double) told.get(0);
         toldToWait = told.isEmpty() ? 0 : (Double) told.get(1);
-        loadModel();
-    }
-
-    private void loadModel() {
         byte[] head = store.get("catalogue");
         if (head != null) {
-            Fields f = StateCodec.read(() -> Fields.ofValue(head, Integer.MAX_VALUE));
+            Fields f = Fields.ofValue(head, Integer.MAX_VALUE);
             byte[] items = store.get("ids");
             catalogue = new ItemList(f.count("version"), f.count("count"), items, f.bytes("retired"));
         }
         byte[] held = store.get(Held.HEAD);
         if (held != null) {
-            Held release = StateCodec.read(() -> Held.decode(held));
+            Held release = Held.decode(held);
             model = new LocalModel(release, release.load(store), catalogue, null);
         }
     }
 
     double now() {
-        return clock.now();
+        return clock.getAsDouble();
     }
 
     /** Does nothing but throw what every other call would, such as STORE_CLOSED. */
@@ -121,19 +117,16 @@ final class DeviceState {
         }
         double latest = tapTime();
         Map<String, byte[]> values = new LinkedHashMap<>();
-        List<Interaction> all = new ArrayList<>(interactions);
-        List<String> numbered = new ArrayList<>(names);
-        long next = nextEvent;
+        List<Interaction> kept = new ArrayList<>();
         for (Interaction one : fresh) {
-            Interaction kept = one.notAfter(latest);
-            String name = EVENT + next++;
-            values.put(name, StateCodec.encode(kept));
-            all.add(kept);
-            numbered.add(name);
+            kept.add(one.notAfter(latest));
+            values.put(EVENT + (nextEvent + values.size()), StateCodec.encode(kept.get(values.size())));
         }
         store.commit(values, false);
-        nextEvent = next;
-        keepInOrder(all, numbered);
+        nextEvent += values.size();
+        interactions.addAll(kept);
+        names.addAll(values.keySet());
+        keepInOrder(interactions, names);
         expire();
     }
 
@@ -146,18 +139,19 @@ final class DeviceState {
 
     /** Interactions by their time, not by when they were recorded; those of one time as they came. */
     private void keepInOrder(List<Interaction> all, List<String> numbered) {
-        oldest = Double.POSITIVE_INFINITY;
-        List<Integer> order = new ArrayList<>();
+        interactions = all;
+        names = numbered;
+        view = null;
         boolean ordered = true;
-        for (int i = 0; i < all.size(); i++) {
-            order.add(i);
-            oldest = Math.min(oldest, all.get(i).at);
-            ordered &= i == 0 || all.get(i - 1).at <= all.get(i).at;
+        for (int i = 1; i < all.size(); i++) {
+            ordered &= all.get(i - 1).at <= all.get(i).at;
         }
         if (ordered) {
-            interactions = all;
-            names = numbered;
             return;
+        }
+        List<Integer> order = new ArrayList<>();
+        for (int i = 0; i < all.size(); i++) {
+            order.add(i);
         }
         Collections.sort(order, (one, other) -> Double.compare(all.get(one).at, all.get(other).at));
         interactions = new ArrayList<>();
@@ -171,6 +165,7 @@ final class DeviceState {
     /** Forget what the retention does not allow any more, and the parts of D that go with it. */
     synchronized void expire() {
         checkUsable();
+        double oldest = interactions.isEmpty() ? now() : interactions.get(0).at;
         if (!retention.due(interactions.size(), oldest, now())) {
             return;
         }
@@ -199,13 +194,21 @@ final class DeviceState {
     /** Everything recorded, oldest first; never changed. */
     synchronized List<Interaction> interactions() {
         checkUsable();
-        return interactions;
+        if (view == null) {
+            view = Collections.unmodifiableList(new ArrayList<>(interactions));
+        }
+        return view;
+    }
+
+    synchronized int recorded() {
+        checkUsable();
+        return interactions.size();
     }
 
     /** Those with items that the release in use has a row for, newest first. */
     synchronized History history() {
         checkUsable();
-        return model == null ? new History(new int[0], new double[0]) : model.history(interactions);
+        return model == null ? new History(new int[0], new double[0]) : model.history(interactions());
     }
 
     synchronized boolean consented() {
@@ -258,7 +261,7 @@ final class DeviceState {
     synchronized long nextNonce() {
         checkUsable();
         long next = Math.max(nonce + 1, (long) (now() * 1e6));
-        put("nonce", StateCodec.numbers(next), false);
+        put("nonce", StateCodec.list(next), false);
         nonce = next;
         return next;
     }
@@ -285,7 +288,7 @@ final class DeviceState {
     synchronized void keepWait(double seconds) {
         checkUsable();
         double at = now();
-        put("told", StateCodec.numbers(at, seconds), false);
+        put("told", StateCodec.list(at, seconds), false);
         toldAt = at;
         toldToWait = seconds;
     }
@@ -298,7 +301,7 @@ final class DeviceState {
         Map<String, Double> parts =
                 model == null
                         ? Collections.<String, Double>emptyMap()
-                        : model.personal(interactions);
+                        : model.personal(interactions());
         Map<String, byte[]> values = new LinkedHashMap<>();
         values.put("ledger", StateCodec.ledger(all));
         values.put("personal", StateCodec.personal(parts));

@@ -1,9 +1,8 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
-import java.util.Collections;
 import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArraySet;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /** A device and its coordinator: when it may call, with what, and what becomes of errors. */
@@ -14,14 +13,14 @@ final class Joining {
     private final DeviceState state;
     private final Config config;
     private final AtomicBoolean running = new AtomicBoolean();
-    private final Set<Turn> turns = Collections.newSetFromMap(new ConcurrentHashMap<Turn, Boolean>());
+    private final Set<Turn> turns = new CopyOnWriteArraySet<>(); // a round and syncs that run now
 
     Joining(DeviceState state, Config config) {
         this.state = state;
         this.config = config;
     }
 
-    /** End the rounds and syncs that run now: a job's round beside the app's own sync. */
+    /** End what runs now. */
     void stop() {
         for (Turn one : turns) {
             one.stop();
@@ -46,7 +45,7 @@ final class Joining {
         if (!running.compareAndSet(false, true)) {
             return RoundReport.blocked(Policy.ALREADY_RUNNING);
         }
-        Turn mine = newTurn();
+        Turn mine = newTurn(); // before the conditions: a stop after them is heard
         try {
             state.expire();
             String blocked = blockedBy();
@@ -149,7 +148,7 @@ final class Joining {
     String blockedBy() {
         return Policy.blockedBy(
                 state.consented(), config.offline, reachable(),
-                state.credentials() != null || config.token != null, state.interactions().size(),
+                state.credentials() != null || config.token != null, state.recorded(),
                 state.waitSeconds());
     }
 

@@ -25,7 +25,7 @@ final class Opening {
             config.onError.heard(error);
             wipe(folder, keys);
             SealedStore store = SealedStore.open(folder, keys);
-            byte[] told = StateCodec.numbers(error.kind().name(), config.clock.now());
+            byte[] told = StateCodec.list(error.kind().name(), config.clock.getAsDouble());
             store.commit(Collections.singletonMap(RESET, told), true);
             return FedRap.opened(store, config, folder);
         }
@@ -65,7 +65,6 @@ final class Opening {
         List<?> told = StateCodec.list(store.get(RESET));
         return told.isEmpty()
                 ? null
-                : StateCodec.read(
-                        () -> new StoreReset(Kind.valueOf((String) told.get(0)), (Double) told.get(1)));
+                : new StoreReset(Kind.valueOf((String) told.get(0)), (Double) told.get(1));
     }
 }

@@ -44,7 +44,7 @@ public final class Status {
         LocalModel model = state.model();
         this.consented = state.consented();
         this.enrolled = state.credentials() != null;
-        this.interactions = state.interactions().size();
+        this.interactions = state.recorded();
         this.personalItems = state.personal().size();
         this.release = model == null ? null : (Long) model.common.version;
         this.rounds = Ledger.chargedSteps(entries);

@@ -4,7 +4,6 @@ import io.fedrap.core.FedRapException.Kind;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.function.Supplier;
 
 /** The coordinator over HTTP: the addresses of spec/PROTOCOL.md 2. */
 final class UrlTransport implements Transport {
@@ -17,15 +16,23 @@ final class UrlTransport implements Transport {
     @Override
     public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
         byte[] body = Requests.enrol(token, publicKey, proof.kind, proof.blob);
-        HttpCall.Answer answer =
-                call("POST", "/v1/enrol", body, Collections.emptyMap(), Fields.MAX_BYTES, 0);
-        return decoded(() -> Enrolled.decode(answer.body));
+        byte[] raw =
+                call("POST", "/v1/enrol", body, Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
+        try {
+            return Enrolled.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
     }
 
     @Override
     public Renewed renew(Signer signer, Proof proof, long nonce) {
-        byte[] body = Requests.renew(nonce, proof.kind, proof.blob);
-        return decoded(() -> Renewed.decode(signed(signer, "/v1/renew", body, 0)));
+        byte[] raw = signed(signer, "/v1/renew", Requests.renew(nonce, proof.kind, proof.blob), 0);
+        try {
+            return Renewed.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
     }
 
     @Override
@@ -40,39 +47,55 @@ final class UrlTransport implements Transport {
         if (answer.status == 304) {
             return null;
         }
-        byte[] raw = answer.body;
-        return decoded(
-                () -> {
-                    Fields fields = Fields.ofMessage(raw, http.largest(), "release", "delta");
-                    boolean whole = fields.text("type", 1, 40).equals("release");
-                    return whole ? new News(Release.from(fields)) : new News(Delta.from(fields));
-                });
+        try {
+            Fields fields = Fields.ofMessage(answer.body, http.largest(), "release", "delta");
+            boolean whole = fields.text("type", 1, 40).equals("release");
+            return whole ? new News(Release.from(fields)) : new News(Delta.from(fields));
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
     }
 
     @Override
     public Catalogue catalogue(long start) {
         Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
         String path = "/v1/catalogue?start=" + start;
-        HttpCall.Answer answer = call("GET", path, new byte[0], headers, http.largest(), 0);
-        return decoded(() -> Catalogue.decode(answer.body, http.largest()));
+        byte[] raw = call("GET", path, new byte[0], headers, http.largest(), 0).body;
+        try {
+            return Catalogue.decode(raw, http.largest());
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
     }
 
     @Override
     public Offer offer(Signer signer, long release, double wait) {
-        byte[] body = Requests.offer(release, wait);
-        return decoded(() -> Offer.decode(signed(signer, "/v1/offers", body, wait)));
+        byte[] raw = signed(signer, "/v1/offers", Requests.offer(release, wait), wait);
+        try {
+            return Offer.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
     }
 
     @Override
     public Accepted sendUpdate(Signer signer, byte[] round, byte[] body) {
-        String path = "/v1/rounds/" + Bytes.hex(round) + "/updates";
-        return decoded(() -> Accepted.decode(signed(signer, path, body, 0)));
+        byte[] raw = signed(signer, "/v1/rounds/" + Bytes.hex(round) + "/updates", body, 0);
+        try {
+            return Accepted.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
     }
 
     @Override
     public void forget(Signer signer) {
         byte[] raw = signed(signer, "/v1/forget", Requests.forget(), 0);
-        decoded(() -> Fields.ofMessage(raw, Fields.MAX_BYTES, "forgotten"));
+        try {
+            Fields.ofMessage(raw, Fields.MAX_BYTES, "forgotten");
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
     }
 
     @Override
@@ -113,18 +136,10 @@ final class UrlTransport implements Transport {
         throw new UpdateRefused(problem);
     }
 
-    /** What is not a message of this protocol came from somebody else, or on the way. */
-    private static <T> T decoded(Supplier<T> decoding) {
-        try {
-            return decoding.get();
-        } catch (FedRapException error) {
-            if (error.isOneOf(
-                    Kind.MALFORMED_MESSAGE, Kind.UNSUPPORTED_VERSION, Kind.TOO_LARGE)) {
-                throw new FedRapException(
-                        Kind.COORDINATOR_UNREACHABLE,
-                        "not an answer of this protocol: " + error.getMessage(), error);
-            }
-            throw error;
-        }
+    /** What is not a message of this protocol came from somebody else, or changed on the way. */
+    private static FedRapException notOurs(FedRapException error) {
+        return new FedRapException(
+                Kind.COORDINATOR_UNREACHABLE,
+                "not an answer of this protocol: " + error.getMessage(), error);
     }
 }

@@ -1,6 +1,6 @@
 package io.fedrap.core;
 
-import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
@@ -91,7 +91,6 @@ class FedRapTest {
     @Test
     void bytesThatWereNotAnsweredAreSentAgainAndTheSame() {
         coordinator.failing.put("send", MadeCoordinator.silence());
-        byte[][] first = new byte[1][];
         try (FedRap device = consenting()) {
             assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
             assertEquals(1, device.status().pending);
@@ -218,6 +217,55 @@ class FedRapTest {
             assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
             assertEquals(0, device.status().rounds);
             assertEquals(Collections.emptyList(), coordinator.sent);
+        }
+    }
+
+    @Test
+    void aReleaseOfAnotherMethodCostsNoPlaceAndStillServes() {
+        coordinator.scoring = "paper";
+        coordinator.version = 2;
+        try (FedRap device = consenting()) {
+            assertEquals(Policy.UNSUPPORTED_METHOD, device.runRound().blockedBy);
+            assertFalse(coordinator.calls.contains("offer"));
+            assertEquals("item-0", device.recommend(1).get(0).item, "the first of the catalogue");
+        }
+    }
+
+    @Test
+    void aRecordThatIsNoInteractionIsDamageAndSaysSo() {
+        consenting().close();
+        File place = new File(folder, "app");
+        SealedStore store = SealedStore.open(place, new KeyFile(new File(place, KeyFile.NAME)));
+        store.commit(Collections.singletonMap("event/9", MsgPack.encode("not a list")), true);
+        store.close();
+        FedRapException error = assertThrows(FedRapException.class, () -> FedRap.open(config));
+        assertEquals(Kind.STORE_DAMAGED, error.kind());
+        assertTrue(error.getMessage().contains("another version"));
+    }
+
+    @Test
+    void tapsThatComeLateAreSortedIn() {
+        try (FedRap device = FedRap.open(config)) {
+            device.record(new Interaction("c", "tap", 1, 300));
+            device.recordMany(
+                    Arrays.asList(
+                            new Interaction("a", "tap", 1, 100), new Interaction("b", "tap", 1, 200)));
+            device.record("d");
+        }
+        try (FedRap device = FedRap.open(config)) {
+            StringBuilder order = new StringBuilder();
+            File zip = new File(folder, "order.zip");
+            Exported done = assertDoesNotThrow(() -> device.export(zip));
+            assertEquals(4, done.interactions);
+            try (ZipFile file = new ZipFile(zip)) {
+                byte[] raw = file.getInputStream(file.getEntry("interactions.json")).readAllBytes();
+                for (Object one : (List<?>) Json.parse(new String(raw, StandardCharsets.UTF_8))) {
+                    order.append(((java.util.Map<?, ?>) one).get("item"));
+                }
+            } catch (java.io.IOException error) {
+                throw new java.io.UncheckedIOException(error);
+            }
+            assertEquals("abcd", order.toString());
         }
     }
 

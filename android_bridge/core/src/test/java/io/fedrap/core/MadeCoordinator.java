@@ -22,6 +22,7 @@ class MadeCoordinator implements Transport {
     byte[] round = new byte[16];
     long step = 1;
     long version = 1;
+    String scoring = "solve";
     long minUpdates = 2;
     byte[] model; // null: that of the release
 
@@ -95,7 +96,7 @@ class MadeCoordinator implements Transport {
         }
         return raw(
                 "release", "task", TASK, "version", version, "step", Math.max(0, version - 1), "size", SIZE,
-                "dim", DIM, "catalogue", 1, "scoring", Export.map("name", "solve"),
+                "dim", DIM, "catalogue", 1, "scoring", Export.map("name", scoring),
                 "model", SharedMatrix.hash(items), "scales", LittleEndian.bytes(items.scales),
                 "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count));
     }
