@@ -134,10 +134,12 @@ def measure_sizes(work: Path, rules: list[Path], library: Path) -> dict[str, Any
     assert core is not None
     assert ort is not None
     whole, shrunk = work / "d8.zip", work / "r8.zip"
-    java = [_tool("java"), "-cp", tool]
-    options = ["--release", "--min-api", str(MIN_API), "--lib", library]
+    java: list[str | Path] = [_tool("java"), "-cp", tool]
+    options: list[str | Path] = ["--release", "--min-api", str(MIN_API), "--lib", library]
     run(*java, "com.android.tools.r8.D8", *options, "--output", whole, core)
-    kept = [part for rule in (HERE / "app.pro", *rules) for part in ("--pg-conf", rule)]
+    kept: list[str | Path] = [
+        part for rule in (HERE / "app.pro", *rules) for part in ("--pg-conf", rule)
+    ]
     run(*java, "com.android.tools.r8.R8", *options, *kept, "--output", shrunk, core)
     size = core.stat().st_size
     return {

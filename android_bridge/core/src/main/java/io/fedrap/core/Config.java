@@ -4,6 +4,8 @@ import java.io.File;
 import java.net.MalformedURLException;
 import java.net.URL;
 import java.util.Locale;
+import java.util.function.Consumer;
+import java.util.function.DoubleSupplier;
 
 /** How a device is opened: where it keeps things, whom it talks to, and on what terms. */
 public final class Config {
@@ -30,10 +32,10 @@ public final class Config {
     ErrorListener onError = error -> {};
     LocalTrainer trainer = new JvmTrainer();
     Proof.Source attest;
-    DeviceState.Clock clock = () -> System.currentTimeMillis() / 1e3;
+    DoubleSupplier clock = () -> System.currentTimeMillis() / 1e3;
     HttpCall.Limits limits = HttpCall.Limits.DEFAULT;
     Transport transport; // in place of HTTP, for tests
-    RoundRunner.Watcher watcher = step -> {};
+    Consumer<String> watcher = step -> {};
 
     /** A device whose files are below this folder, which is made where it is not there. */
     public Config(File folder) {

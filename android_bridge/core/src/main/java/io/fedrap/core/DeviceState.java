@@ -8,6 +8,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.DoubleSupplier;
 
 /**
  * What one device knows, in memory and in its store: the one owner of both.
@@ -16,16 +17,11 @@ import java.util.Set;
  * durable before it is known.
  */
 final class DeviceState {
-    /** Seconds of wall time. */
-    interface Clock {
-        double now();
-    }
-
     private static final String EVENT = "event/";
     private static final String OUTBOX = "outbox/";
 
     private final SealedStore store;
-    private final Clock clock;
+    private final DoubleSupplier clock; // seconds of wall time
     private final Retention retention;
     private List<Interaction> interactions; // by time
     private List<Interaction> view; // a copy for others, which never changes; null: not made yet
@@ -42,7 +38,7 @@ final class DeviceState {
     private LocalModel model;
     private boolean closed;
 
-    DeviceState(SealedStore store, Clock clock, Retention retention) {
+    DeviceState(SealedStore store, DoubleSupplier clock, Retention retention) {
         this.store = store;
         this.clock = clock;
         this.retention = retention;
@@ -86,7 +82,7 @@ final class DeviceState {
     }
 
     double now() {
-        return clock.now();
+        return clock.getAsDouble();
     }
 
     /** Does nothing but throw what every other call would, such as STORE_CLOSED. */

@@ -25,7 +25,7 @@ final class Opening {
             config.onError.heard(error);
             wipe(folder, keys);
             SealedStore store = SealedStore.open(folder, keys);
-            byte[] told = StateCodec.list(error.kind().name(), config.clock.now());
+            byte[] told = StateCodec.list(error.kind().name(), config.clock.getAsDouble());
             store.commit(Collections.singletonMap(RESET, told), true);
             return FedRap.opened(store, config, folder);
         }

@@ -40,6 +40,20 @@ final class Requests {
         return MsgPack.encode(Fields.start("forget"));
     }
 
+    /** A sealed share; everything outside {@code sealed} is bound into it. */
+    static byte[] update(Offer offer, byte[] planDigest, byte[] device, byte[] sealed) {
+        Map<String, Object> map = Fields.start("update");
+        map.put("task", offer.task);
+        map.put("round", offer.round);
+        map.put("step", offer.step);
+        map.put("model", offer.model);
+        map.put("plan", planDigest);
+        map.put("device", device);
+        map.put("seal_id", offer.sealId);
+        map.put("sealed", sealed);
+        return MsgPack.encode(map);
+    }
+
     /** Inside an update, before it is sealed: rows, and the folded triangle. */
     static byte[] share(int[] rows, QuantizedRows values, QuantizedRows triangle, int fits) {
         Map<String, Object> map = Fields.start("share");

@@ -4,6 +4,7 @@ import io.fedrap.core.FedRapException.Kind;
 import java.security.SecureRandom;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.Consumer;
 
 /**
  * One round from this device's side, resumable at each step.
@@ -13,11 +14,6 @@ import java.util.List;
  * after it means that the same bytes are sent again.
  */
 final class RoundRunner {
-    /** Hears where a round is; a test ends the process there. */
-    interface Watcher {
-        void at(String step);
-    }
-
     private static final double LONGEST_WAIT = 60.0; // seconds; proxies cut longer requests off
 
     private final DeviceState state;
@@ -27,7 +23,7 @@ final class RoundRunner {
     private final Ledger.Floor floor;
     private final double wait;
     private final Turn turn;
-    private final Watcher watcher;
+    private final Consumer<String> watcher; // hears where a round is; a test dies there
 
     RoundRunner(
             DeviceState state,
@@ -37,7 +33,7 @@ final class RoundRunner {
             Ledger.Floor floor,
             double wait,
             Turn turn,
-            Watcher watcher) {
+            Consumer<String> watcher) {
         this.state = state;
         this.transport = transport;
         this.membership = membership;
@@ -176,7 +172,7 @@ final class RoundRunner {
         RoundShare share =
                 RoundShare.compute(
                         plan, model.common, model.gram(), state.history(), trainer, new SecureRandom());
-        byte[] body = Sealing.seal(offer, credentials.device, share.plaintext).encode();
+        byte[] body = Sealing.seal(offer, credentials.device, share.plaintext);
         Ledger.Entry entry = new Ledger.Entry(offer.step, offer.round, state.now(), plan.privacy);
         return new Prepared(offer.round, body, entry, share.loss);
     }
@@ -206,13 +202,13 @@ final class RoundRunner {
             throw new FedRapException(
                     Kind.COORDINATOR_UNREACHABLE, "the receipt is for other bytes");
         }
-        watcher.at("after-send"); // what was answered is forgotten, also when it was stopped
+        watcher.accept("after-send"); // what was answered is forgotten, also when it was stopped
         state.forgetOutgoing(round);
-        watcher.at("after-forget");
+        watcher.accept("after-forget");
     }
 
     private void step(String name) {
-        watcher.at(name);
+        watcher.accept(name);
         turn.check();
     }
 

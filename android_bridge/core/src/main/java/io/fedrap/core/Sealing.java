@@ -9,18 +9,16 @@ final class Sealing {
     private Sealing() {}
 
     /**
-     * The update that only the holder of the offer's sealing key can read.
+     * The bytes of the update that only the holder of the offer's sealing key can read.
      *
      * @throws FedRapException MALFORMED_MESSAGE: that key is no point of P-256.
      */
-    static Update seal(Offer offer, byte[] device, byte[] plaintext) {
+    static byte[] seal(Offer offer, byte[] device, byte[] plaintext) {
         byte[] plan = Bytes.sha256(offer.plan);
         byte[] info =
                 context(
                         offer.task, offer.round, offer.step, offer.model, plan, device, offer.sealId);
-        return new Update(
-                offer.task, offer.round, offer.step, offer.model, plan, device, offer.sealId,
-                Hpke.seal(offer.sealKey, info, plaintext));
+        return Requests.update(offer, plan, device, Hpke.seal(offer.sealKey, info, plaintext));
     }
 
     /** {@code info}: each field with its length, so that no two contexts are equal. */

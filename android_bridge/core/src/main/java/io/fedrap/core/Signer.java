@@ -3,19 +3,15 @@ package io.fedrap.core;
 import java.security.PrivateKey;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.LongSupplier;
 
 /** Signs requests of one device; each one uses up a nonce (clauses 2.1 and 2.3). */
 final class Signer {
-    /** Gives a number that is larger than every one before. */
-    interface Nonces {
-        long next();
-    }
-
     private final byte[] device;
     private final PrivateKey key;
-    private final Nonces nonces;
+    private final LongSupplier nonces; // each larger than every one before
 
-    Signer(Credentials credentials, Nonces nonces) {
+    Signer(Credentials credentials, LongSupplier nonces) {
         this.device = credentials.device;
         this.key = P256.privateKey(credentials.secret);
         this.nonces = nonces;
@@ -23,7 +19,7 @@ final class Signer {
 
     /** The headers that prove this request. */
     Map<String, String> headers(String method, String path, byte[] body) {
-        long nonce = nonces.next();
+        long nonce = nonces.getAsLong();
         byte[] signature = Signing.sign(key, Signing.signedBytes(method, path, body, device, nonce));
         Map<String, String> headers = new LinkedHashMap<>();
         headers.put("Fedrap-Device", Bytes.hex(device));

@@ -68,16 +68,11 @@ class CodecTest {
         SENT.put(
                 "update",
                 f ->
-                        new Update(
-                                        f.id16("task"),
-                                        f.id16("round"),
-                                        f.count("step"),
-                                        f.digest("model"),
-                                        f.digest("plan"),
-                                        f.id16("device"),
-                                        f.bytes("seal_id"),
-                                        f.bytes("sealed"))
-                                .encode());
+                        Requests.update(
+                                (Offer) RECEIVED.get("offer").apply(offerFor(f)),
+                                f.digest("plan"),
+                                f.id16("device"),
+                                f.bytes("sealed")));
         SENT.put(
                 "share",
                 f ->
@@ -87,6 +82,20 @@ class CodecTest {
                                 ShareReader.rows(f, "triangle", "triangle_scales", 2),
                                 (int) f.integer("fits", -1, 1)));
         SENT.put("forget", f -> Requests.forget());
+    }
+
+    /** The offer of the vectors, with the task, round, step, model and key of an update. */
+    private static byte[] offerFor(Fields update) {
+        for (Vectors.Case one : Vectors.cases("codec")) {
+            if (one.valid() && one.text("type").equals("offer")) {
+                Map<String, Object> fields = asPython(one);
+                for (String name : new String[] {"task", "round", "step", "model", "seal_id"}) {
+                    fields.put(name, update.asMap().get(name));
+                }
+                return MsgPack.encode(fields);
+            }
+        }
+        throw new AssertionError("no offer in the vectors");
     }
 
     @TestFactory
