@@ -69,7 +69,9 @@ final class Changes {
                 values.put(in.readUTF(), value(in));
             }
         } catch (IOException error) {
-            throw new FedRapException(Kind.STORE_DAMAGED, "a record of another version; update the app, or delete the store", error);
+            throw new FedRapException(
+                    Kind.STORE_DAMAGED,
+                    "a record of another version; update the app, or delete the store", error);
         }
         return values;
     }

@@ -48,7 +48,9 @@ public final class FedRap implements Closeable {
         File folder = new File(config.folder, config.app);
         if (!folder.isDirectory()) {
             if (!folder.mkdirs()) {
-                throw new FedRapException(Kind.STORE_DAMAGED, "cannot make the folder of the store");
+                throw new FedRapException(
+                        Kind.STORE_DAMAGED,
+                        "cannot make the folder of the store");
             }
             FolderFiles.makePrivate(folder);
         }

@@ -54,7 +54,9 @@ final class Journal {
                 continue;
             }
             if (recordAt(sealer, generation, file, at, (int) number) != null) {
-                throw new FedRapException(Kind.STORE_DAMAGED, "a record of the store was changed; delete the store to start afresh");
+                throw new FedRapException(
+                        Kind.STORE_DAMAGED,
+                        "a record of the store was changed; delete the store to start afresh");
             }
         }
         return found;
