@@ -24,6 +24,7 @@ final class DeviceState {
     private final Recorded history = new Recorded();
     private List<Consent> consents;
     private Credentials credentials;
+    private EnrollingKey enrolling; // null once enrolled
     private List<Ledger.Entry> entries;
     private Map<String, Double> personal;
     private long nonce;
@@ -50,6 +51,8 @@ final class DeviceState {
         consents = StateCodec.consents(store.get("consents"));
         byte[] known = store.get("credentials");
         credentials = known == null ? null : Credentials.decode(known);
+        byte[] asking = store.get(ENROLLING);
+        enrolling = asking == null ? null : EnrollingKey.decode(asking);
         entries = StateCodec.ledger(store.get("ledger"));
         personal = StateCodec.personal(store.get("personal"));
         List<?> last = StateCodec.list(store.get("nonce"));
@@ -159,13 +162,12 @@ final class DeviceState {
     /** The key to enrol with, kept before it is used, and the same one until enrolled. */
     synchronized EnrollingKey enrollingKey() {
         checkUsable();
-        byte[] kept = store.get(ENROLLING);
-        if (kept != null) {
-            return StateCodec.read(() -> EnrollingKey.decode(kept));
+        if (enrolling == null) {
+            EnrollingKey fresh = EnrollingKey.generate();
+            put(ENROLLING, fresh.encode(), true);
+            enrolling = fresh;
         }
-        EnrollingKey fresh = EnrollingKey.generate();
-        put(ENROLLING, fresh.encode(), true);
-        return fresh;
+        return enrolling;
     }
 
     synchronized void keepCredentials(Credentials fresh) {
@@ -175,6 +177,7 @@ final class DeviceState {
         values.put(ENROLLING, null);
         store.commit(values, true);
         credentials = fresh;
+        enrolling = null;
     }
 
     /** A number larger than every one before, also after a restart or a clock set back. */
