@@ -49,7 +49,7 @@ ATTACKERS = (0.0, 0.01, 0.05)
 # honest items, too, so what support is for shows on ml-100k, where it has one fan.
 PLANTED = {"row_clip": 1.0, "min_support": 20.0, "row_step": 0.1}
 ROW_CLIPS, ROW_STEPS = (1.0, 2.0, 5.0), (None, 0.3, 0.1, 0.05)
-WORTH = 0.97  # of NDCG@10 without attackers and bounds: what a choice has to keep
+NOBODY = 0.01  # of the people: exposure that a choice may leave
 MOVIES_SUPPORT = 100.0  # above what 1 % of the devices, 9 of them with K 10, can ever fake
 TEMPLATE_ROW_CLIP = 5.0
 SMALL = {
@@ -71,7 +71,7 @@ WHOLE = {
     "coordinator.round.total": 40,
 }
 MOVIES_CLIP = 30.0
-CHOOSING_SEED = 100
+CHOOSING = range(100, 103)  # seeds for choosing; tables have others
 
 
 def defences(values: dict[str, float]) -> dict[str, dict[str, Any]]:
@@ -121,34 +121,35 @@ def table(
     return {"scenario": name, "keys": keys, "values": values, "seeds": list(seeds), "cells": cells}
 
 
-def choose(data: Interactions, seed: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The bounds with the least exposure at 5 % among those that keep most of the quality.
+def choose(data: Interactions, seeds: range) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The bounds with the best quality among those that show the item to next to nobody.
 
-    On validation items, one seed: quality counts without attackers and must stay above `WORTH`
-    of what it is without bounds. Also returns everything that was tried.
+    On validation items, means over seeds: quality without attackers, exposure at 5 %, which has to
+    stay below `NOBODY`. Also returns everything that was tried.
     """
     tried: list[dict[str, Any]] = []
-    bare = play_rounds(data, 0.0, MOVIES_CLIP, None, 0.0, None, seed, validation=True)
     for row_clip, row_step in itertools.product(ROW_CLIPS, ROW_STEPS):
         rule = row_clip, MOVIES_SUPPORT, row_step
         calm, attacked = (
-            play_rounds(data, share, MOVIES_CLIP, *rule, seed, validation=True)
+            [play_rounds(data, share, MOVIES_CLIP, *rule, one, validation=True) for one in seeds]
             for share in (0.0, ATTACKERS[-1])
         )
-        tried.append({"row_clip": row_clip, "row_step": row_step, "ndcg10": round(calm.ndcg10, 4),
-                      "kept": round(calm.ndcg10 / bare.ndcg10, 3),
-                      "exposure": round(attacked.exposure, 4)})  # fmt: skip
+        tried.append({
+            "row_clip": row_clip, "row_step": row_step,
+            "ndcg10": round(float(np.mean([one.ndcg10 for one in calm])), 4),
+            "exposure": round(float(np.mean([one.exposure for one in attacked])), 4),
+        })  # fmt: skip
         _say("ml-100k, validation", tried[-1])
-    good = [one for one in tried if one["kept"] >= WORTH] or tried
-    best = min(good, key=lambda one: (one["exposure"], -one["ndcg10"]))
-    return {"row_clip": best["row_clip"], "min_support": MOVIES_SUPPORT,
-            "row_step": best["row_step"]}, tried  # fmt: skip
+    good = [one for one in tried if one["exposure"] <= NOBODY] or tried
+    best = max(good, key=lambda one: float(one["ndcg10"]))
+    values = {name: best[name] for name in ("row_clip", "row_step")}
+    return values | {"min_support": MOVIES_SUPPORT}, tried
 
 
 def movies(seeds: range) -> dict[str, Any]:
     """ml-100k: histories of a hundred items, and a promoted item with a single fan."""
     data, cells = load("ml-100k"), []
-    values, tried = choose(data, CHOOSING_SEED)
+    values, tried = choose(data, CHOOSING)
     lines = {"none": NONE, "row bound of the template": NONE | {ROW_CLIP: TEMPLATE_ROW_CLIP}}
     lines |= defences(values)
     for attackers in ATTACKERS:
@@ -162,7 +163,7 @@ def movies(seeds: range) -> dict[str, Any]:
             cells.append(cell)
             _say("ml-100k", cell)
     return {"data": "ml-100k", "values": values, "clip": MOVIES_CLIP, "seeds": list(seeds),
-            "chosen_from": tried, "chosen_on_seed": CHOOSING_SEED, "worth": WORTH,
+            "chosen_from": tried, "chosen_on_seeds": list(CHOOSING), "nobody": NOBODY,
             "rounds": ROUNDS, "cohort": COHORT, "cap": CAP, "eta": ETA, "decay": DECAY,
             "cells": cells}  # fmt: skip
 
