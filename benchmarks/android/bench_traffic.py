@@ -131,9 +131,9 @@ class Site:
 async def measure(folder: Path, items: int, history: int) -> dict[str, Any]:
     """The first round of a device, and its next one two steps later."""
     site = Site(folder, items, history)
-    serving = subprocess.Popen(
-        [sys.executable, "-m", "fedrap_coordinator", "serve"],
-        cwd=folder, stderr=subprocess.DEVNULL,
+    serving = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "fedrap_coordinator", "serve",
+        cwd=folder, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:
         await _answers(site.port)
@@ -152,7 +152,7 @@ async def measure(folder: Path, items: int, history: int) -> dict[str, Any]:
             return {"first_round": first, "next_round": relay.take()}
     finally:
         serving.terminate()
-        serving.wait(30)
+        await serving.wait()
 
 
 async def _answers(port: int) -> None:

@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
+import java.security.KeyPair;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -24,7 +25,7 @@ final class DeviceState {
     private final Recorded history = new Recorded();
     private List<Consent> consents;
     private Credentials credentials;
-    private EnrollingKey enrolling; // null once enrolled
+    private KeyPair enrolling; // null once enrolled
     private List<Ledger.Entry> entries;
     private Map<String, Double> personal;
     private long nonce;
@@ -51,8 +52,10 @@ final class DeviceState {
         consents = StateCodec.consents(store.get("consents"));
         byte[] known = store.get("credentials");
         credentials = known == null ? null : Credentials.decode(known);
-        byte[] asking = store.get(ENROLLING);
-        enrolling = asking == null ? null : EnrollingKey.decode(asking);
+        List<?> asking = StateCodec.list(store.get(ENROLLING));
+        if (!asking.isEmpty()) {
+            enrolling = new KeyPair(P256.publicKey((byte[]) asking.get(1)), P256.privateKey((byte[]) asking.get(0)));
+        }
         entries = StateCodec.ledger(store.get("ledger"));
         personal = StateCodec.personal(store.get("personal"));
         List<?> last = StateCodec.list(store.get("nonce"));
@@ -160,11 +163,11 @@ final class DeviceState {
     }
 
     /** The key to enrol with, kept before it is used, and the same one until enrolled. */
-    synchronized EnrollingKey enrollingKey() {
+    synchronized KeyPair enrollingKey() {
         checkUsable();
         if (enrolling == null) {
-            EnrollingKey fresh = EnrollingKey.generate();
-            put(ENROLLING, fresh.encode(), true);
+            KeyPair fresh = P256.generate();
+            put(ENROLLING, StateCodec.list(P256.secret(fresh.getPrivate()), P256.point(fresh.getPublic())), true);
             enrolling = fresh;
         }
         return enrolling;

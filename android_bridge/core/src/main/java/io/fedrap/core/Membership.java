@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
+import java.security.KeyPair;
 import java.util.Arrays;
 
 /**
@@ -36,13 +37,14 @@ final class Membership {
 
     /** With the same key until there is an answer, so that a lost one costs no token (3.11). */
     private Credentials enrol() {
-        EnrollingKey key = state.enrollingKey();
-        Proof proof = proof(Certificates.enrolChallenge(key.point, token));
-        Enrolled answer = transport.enrol(token, key.point, proof);
+        KeyPair key = state.enrollingKey();
+        byte[] point = P256.point(key.getPublic());
+        Proof proof = proof(Certificates.enrolChallenge(point, token));
+        Enrolled answer = transport.enrol(token, point, proof);
         byte[] none = new byte[0];
         Credentials fresh =
                 new Credentials(
-                        answer.device, answer.task, key.secret, key.point, none, none,
+                        answer.device, answer.task, P256.secret(key.getPrivate()), point, none, none,
                         Double.POSITIVE_INFINITY);
         if (answer.certificate.length > 0) {
             fresh = certified(fresh, answer.certificate, answer.authority, state.now());

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
+import java.security.KeyPair;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -62,17 +63,21 @@ class EnrolmentTest {
     void theKeyIsInTheStoreBeforeItLeavesAndDroppedWithTheCredentials() {
         SealedStore store = SealedStore.open(folder, new FixedKey(1));
         DeviceState state = new DeviceState(store, () -> 1e9, new Retention(10, 10));
-        EnrollingKey key = state.enrollingKey();
-        assertArrayEquals(key.encode(), store.get("enrolling"));
-        assertArrayEquals(key.point, Opener.pointOf(key.secret));
+        KeyPair key = state.enrollingKey();
+        byte[] secret = P256.secret(key.getPrivate());
+        byte[] point = P256.point(key.getPublic());
+        assertArrayEquals(point, Opener.pointOf(secret));
+        DeviceState again = new DeviceState(store, () -> 1e9, new Retention(10, 10));
+        assertArrayEquals(secret, P256.secret(again.enrollingKey().getPrivate()));
+        assertArrayEquals(point, P256.point(again.enrollingKey().getPublic()));
         byte[] none = new byte[0];
         state.keepCredentials(
                 new Credentials(
-                        new byte[16], new byte[16], key.secret, key.point, none, none,
+                        new byte[16], new byte[16], secret, point, none, none,
                         Double.POSITIVE_INFINITY));
         assertNull(store.get("enrolling"));
-        assertArrayEquals(key.secret, state.credentials().secret);
-        assertFalse(Arrays.equals(key.secret, state.enrollingKey().secret), "never used twice");
+        assertArrayEquals(secret, state.credentials().secret);
+        assertFalse(Arrays.equals(secret, P256.secret(state.enrollingKey().getPrivate())), "never used twice");
         state.close();
     }
 }
