@@ -170,7 +170,7 @@ async def test_a_kill_at_any_step_is_resumed_and_charged_once(
 ) -> None:
     async with serve(small_settings(updates=len(STEPS)), MemoryStore()) as served:
         for step in STEPS:
-            await _die(served, tmp_path, step)
+            await _die(java, served, tmp_path, step)
         for place, step in reversed([*enumerate(STEPS)]):  # the last one while the round is open
             folder, committed = tmp_path / step, place >= STEPS.index("before-send")
             await java.do(step, "open", folder=str(folder), server=served.url)
@@ -190,10 +190,12 @@ async def test_a_kill_at_any_step_is_resumed_and_charged_once(
         await _both_ledgers_agree(java, served)
 
 
-async def _die(served: Served, folder: Path, step: str) -> None:
+async def _die(java: JavaDevices, served: Served, folder: Path, step: str) -> None:
     with java_devices() as victim:
         token = await served.token()
         await victim.device(step, folder / step, served.url, token, ITEMS[:5], die_at=step)
+        busy = java.ask(step, "open", folder=str(folder / step), server=served.url)
+        assert busy["error"] == "STORE_BUSY"
         with pytest.raises(Died) as death:
             await victim.run(step)
         assert death.value.code == 137

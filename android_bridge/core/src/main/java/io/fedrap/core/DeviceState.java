@@ -4,10 +4,8 @@ import io.fedrap.core.FedRapException.Kind;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.DoubleSupplier;
 
 /**
@@ -17,16 +15,12 @@ import java.util.function.DoubleSupplier;
  * durable before it is known.
  */
 final class DeviceState {
-    private static final String EVENT = "event/";
     private static final String OUTBOX = "outbox/";
 
     private final SealedStore store;
     private final DoubleSupplier clock; // seconds of wall time
     private final Retention retention;
-    private List<Interaction> interactions; // by time
-    private List<Interaction> view; // a copy for others, which never changes; null: not made yet
-    private List<String> names; // of the interactions in the store
-    private long nextEvent = 1;
+    private final Recorded history = new Recorded();
     private List<Consent> consents;
     private Credentials credentials;
     private List<Ledger.Entry> entries;
@@ -51,13 +45,7 @@ final class DeviceState {
     }
 
     private void load() {
-        List<Interaction> found = new ArrayList<>();
-        List<String> numbered = store.names(EVENT);
-        for (String name : numbered) {
-            found.add(StateCodec.interaction(store.get(name)));
-            nextEvent = Math.max(nextEvent, Long.parseLong(name.substring(EVENT.length())) + 1);
-        }
-        keepInOrder(found, numbered);
+        history.load(store);
         consents = StateCodec.consents(store.get("consents"));
         byte[] known = store.get("credentials");
         credentials = known == null ? null : Credentials.decode(known);
@@ -104,100 +92,32 @@ final class DeviceState {
         return store.destroy();
     }
 
-    /** Durable first, all or none, then known. What is older than the newest goes in between. */
+    /** Durable first, all or none, then known. */
     synchronized void record(List<Interaction> fresh) {
         checkUsable();
-        if (fresh.isEmpty()) {
-            return;
-        }
-        double latest = tapTime();
-        Map<String, byte[]> values = new LinkedHashMap<>();
-        List<Interaction> kept = new ArrayList<>();
-        for (Interaction one : fresh) {
-            kept.add(one.notAfter(latest));
-            values.put(EVENT + (nextEvent + values.size()), StateCodec.encode(kept.get(values.size())));
-        }
-        store.commit(values, false);
-        nextEvent += values.size();
-        interactions.addAll(kept);
-        names.addAll(values.keySet());
-        keepInOrder(interactions, names);
-        expire();
-    }
-
-    /** Now, or the time of the newest interaction when the clock was set back since. */
-    private double tapTime() {
-        return interactions.isEmpty()
-                ? now()
-                : Math.max(now(), interactions.get(interactions.size() - 1).at);
-    }
-
-    /** Interactions by their time, not by when they were recorded; those of one time as they came. */
-    private void keepInOrder(List<Interaction> all, List<String> numbered) {
-        interactions = all;
-        names = numbered;
-        view = null;
-        boolean ordered = true;
-        for (int i = 1; i < all.size(); i++) {
-            ordered &= all.get(i - 1).at <= all.get(i).at;
-        }
-        if (ordered) {
-            return;
-        }
-        List<Integer> order = new ArrayList<>();
-        for (int i = 0; i < all.size(); i++) {
-            order.add(i);
-        }
-        Collections.sort(order, (one, other) -> Double.compare(all.get(one).at, all.get(other).at));
-        interactions = new ArrayList<>();
-        names = new ArrayList<>();
-        for (int place : order) {
-            interactions.add(all.get(place));
-            names.add(numbered.get(place));
+        if (!fresh.isEmpty()) {
+            history.add(store, fresh, now());
+            expire();
         }
     }
 
     /** Forget what the retention does not allow any more, and the parts of D that go with it. */
     synchronized void expire() {
         checkUsable();
-        double oldest = interactions.isEmpty() ? now() : interactions.get(0).at;
-        if (!retention.due(interactions.size(), oldest, now())) {
-            return;
+        if (history.isDue(retention, now())) {
+            personal = history.expire(store, retention, now(), personal);
         }
-        List<Interaction> left = new ArrayList<>();
-        List<String> leftNames = new ArrayList<>();
-        Set<String> items = new LinkedHashSet<>();
-        for (int place : retention.kept(interactions, now())) {
-            left.add(interactions.get(place));
-            leftNames.add(names.get(place));
-            items.add(interactions.get(place).item);
-        }
-        Map<String, byte[]> values = new LinkedHashMap<>();
-        Set<String> gone = new LinkedHashSet<>(names);
-        gone.removeAll(leftNames);
-        for (String name : gone) {
-            values.put(name, null);
-        }
-        Map<String, Double> parts = new LinkedHashMap<>(personal);
-        parts.keySet().retainAll(items);
-        values.put("personal", StateCodec.personal(parts));
-        store.forget(values);
-        personal = parts;
-        keepInOrder(left, leftNames);
     }
 
     /** Everything recorded, oldest first; never changed. */
     synchronized List<Interaction> interactions() {
         checkUsable();
-        if (view == null) {
-            view = Collections.unmodifiableList(new ArrayList<>(interactions));
-        }
-        return view;
+        return history.all();
     }
 
     synchronized int recorded() {
         checkUsable();
-        return interactions.size();
+        return history.size();
     }
 
     /** Those with items that the release in use has a row for, newest first. */

@@ -24,14 +24,18 @@ public final class KeyFile implements KeyProvider {
         try {
             if (!file.exists()) {
                 if (storeExists) {
-                    throw new FedRapException(Kind.STORE_LOCKED, file.getName() + " is gone, and nothing else opens this store;"
+                    throw new FedRapException(
+                            Kind.STORE_LOCKED,
+                            file.getName() + " is gone, and nothing else opens this store;"
                                     + " restore it, or delete the store's folder");
                 }
                 make();
             }
             return read();
         } catch (IOException error) {
-            throw new FedRapException(Kind.STORE_LOCKED, "the key file cannot be used: " + error.getMessage(), error);
+            throw new FedRapException(
+                    Kind.STORE_LOCKED,
+                    "the key file cannot be used: " + error.getMessage(), error);
         }
     }
 
@@ -73,10 +77,10 @@ public final class KeyFile implements KeyProvider {
             open.write(new byte[(int) open.length()]);
             open.getFD().sync();
         } catch (IOException error) {
-            throw new FedRapException(Kind.STORE_DAMAGED, "the key file could not be overwritten: " + file, error);
+            throw FedRapException.damaged("the key file could not be overwritten: " + file, error);
         }
         if (!file.delete()) {
-            throw new FedRapException(Kind.STORE_DAMAGED, "could not be deleted: " + file + "; delete it by hand");
+            throw FedRapException.damaged("could not be deleted: " + file + "; delete it by hand");
         }
     }
 }

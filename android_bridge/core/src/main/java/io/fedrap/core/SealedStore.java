@@ -29,7 +29,7 @@ final class SealedStore {
     private Snapshot.Head head;
     private Sealer sealer;
     private Map<String, Changes.Kept> values = new LinkedHashMap<>();
-    private long nextBlob = 1;
+    private Blobs blobs;
     private int snapshotBytes;
     private int journalEnd; // bytes that are good
     private int records;
@@ -73,27 +73,18 @@ final class SealedStore {
         }
     }
 
-    private static FedRapException unusable(IOException error) {
-        return new FedRapException(Kind.STORE_DAMAGED, "the store cannot be used: " + error.getMessage(), error);
+    static FedRapException unusable(IOException error) {
+        return FedRapException.damaged("the store cannot be used: " + error.getMessage(), error);
     }
 
     /** The value of a name; null when there is none. */
     synchronized byte[] get(String name) {
         checkOpen();
         Changes.Kept kept = values.get(name);
-        if (kept == null || kept.bytes != null) {
-            return kept == null ? null : kept.bytes.clone();
+        if (kept == null) {
+            return null;
         }
-        try {
-            byte[] raw = files.read(blobName(kept.blob));
-            byte[] value = raw == null ? null : openBlob(kept.blob, raw);
-            if (value != null) {
-                return value;
-            }
-        } catch (IOException error) {
-            throw unusable(error);
-        }
-        throw new FedRapException(Kind.STORE_DAMAGED, "a part of the store is missing or was changed; delete it to start afresh");
+        return kept.bytes == null ? blobs.read(kept.blob) : kept.bytes.clone();
     }
 
     /** All names with this beginning, in the order in which they first came. */
@@ -129,10 +120,11 @@ final class SealedStore {
             }
             append(Changes.encode(record), durable || !replaced.isEmpty() || !made.isEmpty());
             apply(record);
-            deleteQuietly(replaced);
+            blobs.delete(replaced);
         } catch (IOException error) {
-            deleteQuietly(made);
-            throw new FedRapException(Kind.STORE_DAMAGED, "the store could not be written: " + error.getMessage() + "; nothing was changed,"
+            blobs.delete(made);
+            throw FedRapException.damaged(
+                    "the store could not be written: " + error.getMessage() + "; nothing was changed,"
                             + " try again when there is room and the folder may be written",
                     error);
         }
@@ -193,7 +185,8 @@ final class SealedStore {
         List<String> names = Arrays.asList(files.list());
         byte[] raw = names.contains(Snapshot.NAME) ? files.read(Snapshot.NAME) : null;
         if (raw == null && StoreFiles.hasJournal(names)) {
-            throw new FedRapException(Kind.STORE_DAMAGED, "the store's snapshot is missing; restore it, or delete the store");
+            throw FedRapException.damaged(
+                    "the store's snapshot is missing; restore it, or delete the store");
         }
         byte[] key = keys.key(raw != null);
         if (raw == null) {
@@ -202,6 +195,7 @@ final class SealedStore {
         }
         head = Snapshot.head(raw);
         sealer = new Sealer(key, head.storeName);
+        blobs = new Blobs(files, sealer);
         values = Snapshot.values(head, sealer, raw);
         snapshotBytes = raw.length;
         byte[] journal = files.read(journalName());
@@ -212,17 +206,22 @@ final class SealedStore {
         records = synced = read.records.size(); // whoever reads them after a crash relies on them
         journalEnd = read.end;
         torn = journal != null && journal.length > read.end;
-        checkBlobs(names);
+        Set<Long> named = blobsOf(values.keySet());
+        Blobs.check(named, names);
         cutTail(); // only now: until here nothing was changed
         if (journal != null) {
             files.sync(journalName());
         }
-        tidy(names);
+        for (long number : named) {
+            blobs.startAfter(number);
+        }
+        StoreFiles.tidy(files, names, journalName(), named);
     }
 
     private void create(byte[] key) throws IOException {
         head = Snapshot.newHead();
         sealer = new Sealer(key, head.storeName);
+        blobs = new Blobs(files, sealer);
         snapshotBytes = Snapshot.write(files, head, sealer, values);
     }
 
@@ -265,15 +264,7 @@ final class SealedStore {
         if (value.length < LARGE) {
             return new Changes.Kept(value.clone());
         }
-        long number = nextBlob++;
-        made.add(number);
-        files.write(blobName(number), sealer.seal("|1|blob|" + number, value));
-        files.sync(blobName(number));
-        return new Changes.Kept(number);
-    }
-
-    private byte[] openBlob(long number, byte[] raw) {
-        return sealer.open("|1|blob|" + number, raw, 0, raw.length);
+        return new Changes.Kept(blobs.write(value, made));
     }
 
     private void apply(Map<String, Changes.Kept> record) {
@@ -295,39 +286,6 @@ final class SealedStore {
             }
         }
         return found;
-    }
-
-    private void deleteQuietly(Set<Long> blobs) {
-        for (long number : blobs) {
-            try {
-                files.delete(blobName(number));
-            } catch (IOException error) {
-                // The next opening deletes what nobody names.
-            }
-        }
-    }
-
-    private void checkBlobs(List<String> names) {
-        for (long number : blobsOf(values.keySet())) {
-            if (!names.contains(blobName(number))) {
-                throw new FedRapException(Kind.STORE_DAMAGED, "a part of the store is missing; delete it to start afresh");
-            }
-        }
-    }
-
-    /** Files that a crash left behind. */
-    private void tidy(List<String> names) throws IOException {
-        Set<String> used = new LinkedHashSet<>();
-        for (long number : blobsOf(values.keySet())) {
-            used.add(blobName(number));
-            nextBlob = Math.max(nextBlob, number + 1);
-        }
-        used.add(journalName());
-        for (String name : names) {
-            if (StoreFiles.isOurs(name) && !used.contains(name)) {
-                files.delete(name);
-            }
-        }
     }
 
     /** A failure costs nothing: the journal goes on, and the next commit tries again. */
@@ -353,9 +311,5 @@ final class SealedStore {
 
     private String journalName() {
         return StoreFiles.JOURNAL + head.generation;
-    }
-
-    private static String blobName(long number) {
-        return StoreFiles.BLOB + number;
     }
 }

@@ -22,7 +22,9 @@ final class Sealer {
 
     Sealer(byte[] key, byte[] storeName) {
         if (key.length != KeyProvider.KEY_BYTES) {
-            throw new FedRapException(Kind.STORE_LOCKED, "a store key has 32 bytes, this one has " + key.length);
+            throw new FedRapException(
+                    Kind.STORE_LOCKED,
+                    "a store key has 32 bytes, this one has " + key.length);
         }
         this.key = new SecretKeySpec(key, "AES");
         this.storeName = storeName;

@@ -57,7 +57,9 @@ final class Signing {
             good = false;
         }
         if (!good) {
-            throw new FedRapException(Kind.SIGNATURE_INVALID, "the signature does not fit the request");
+            throw new FedRapException(
+                    Kind.SIGNATURE_INVALID,
+                    "the signature does not fit the request");
         }
     }
 

@@ -1,14 +1,13 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 
 /** Which files of a folder are the store's, and their end. */
 final class StoreFiles {
     static final String JOURNAL = "journal-";
-    static final String BLOB = "blob-";
 
     private StoreFiles() {}
 
@@ -23,7 +22,19 @@ final class StoreFiles {
 
     /** A journal, a blob or an unfinished file. */
     static boolean isOurs(String name) {
-        return name.startsWith(JOURNAL) || name.startsWith(BLOB) || name.equals(Snapshot.PART);
+        return name.startsWith(JOURNAL) || name.startsWith(Blobs.NAME) || name.equals(Snapshot.PART);
+    }
+
+    /** Delete what a crash left behind: all but the snapshot, this journal and these blobs. */
+    static void tidy(FileLayer files, List<String> names, String journal, Set<Long> blobs)
+            throws IOException {
+        for (String name : names) {
+            boolean blob =
+                    name.startsWith(Blobs.NAME) && blobs.contains(Blobs.number(name));
+            if (isOurs(name) && !blob && !name.equals(journal)) {
+                files.delete(name);
+            }
+        }
     }
 
     /**
@@ -53,7 +64,7 @@ final class StoreFiles {
             left.add("the folder (" + error.getMessage() + ")");
         }
         if (!left.isEmpty()) {
-            throw new FedRapException(Kind.STORE_DAMAGED, "could not be deleted: " + left + "; delete it by hand");
+            throw FedRapException.damaged("could not be deleted: " + left + "; delete it by hand");
         }
         return gone;
     }

@@ -37,7 +37,9 @@ final class StoreLock implements Closeable {
         String path = place.getCanonicalPath();
         synchronized (HELD) {
             if (!HELD.add(path)) {
-                throw new FedRapException(Kind.STORE_BUSY, "the store is open in this process; close it there first");
+                throw new FedRapException(
+                        Kind.STORE_BUSY,
+                        "the store is open in this process; close it there first");
             }
         }
         RandomAccessFile file = null;
@@ -47,7 +49,9 @@ final class StoreLock implements Closeable {
                 Object before = identity(place);
                 file = new RandomAccessFile(place, "rw");
                 if (file.getChannel().tryLock() == null) {
-                    throw new FedRapException(Kind.STORE_BUSY, "the store is open in another process; close it there first");
+                    throw new FedRapException(
+                            Kind.STORE_BUSY,
+                            "the store is open in another process; close it there first");
                 }
                 if (before != null && before.equals(identity(place))) {
                     return new StoreLock(path, file);

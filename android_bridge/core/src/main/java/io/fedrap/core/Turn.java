@@ -27,7 +27,9 @@ final class Turn {
     /** Throws STOPPED once it was stopped, or this thread interrupted. */
     void check() {
         if (isStopped() || Thread.currentThread().isInterrupted()) {
-            throw new FedRapException(Kind.STOPPED, "stopped; it goes on where it was another time");
+            throw new FedRapException(
+                    Kind.STOPPED,
+                    "stopped; it goes on where it was another time");
         }
     }
 

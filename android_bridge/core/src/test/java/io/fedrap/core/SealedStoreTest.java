@@ -327,6 +327,20 @@ class SealedStoreTest {
     }
 
     @Test
+    void onlyTheOwnerReadsTheFiles(@TempDir File folder) throws Exception {
+        SealedStore store = SealedStore.open(folder, new KeyFile(new File(folder, KeyFile.NAME)));
+        store.commit(changes("a", text("b"), "big", large(1)), true);
+        store.close();
+        for (String name : folder.list()) {
+            if (!name.equals(StoreLock.NAME)) { // which says nothing
+                java.util.Set<?> modes =
+                        java.nio.file.Files.getPosixFilePermissions(new File(folder, name).toPath());
+                assertEquals(2, modes.size(), name + " " + modes);
+            }
+        }
+    }
+
+    @Test
     void aLostKeyIsSaidAndNoOtherIsMade(@TempDir File folder) {
         File file = new File(folder, KeyFile.NAME);
         SealedStore.open(folder, new KeyFile(file)).close();
