@@ -94,14 +94,20 @@ final class Taste {
         if (!(scale > 0)) {
             return 0.0;
         }
-        double cosine = Math.min(1.0, Dense.dot(rows, at, own, l * dim, dim) / scale);
-        if (!(cosine > 0)) {
-            return 0.0;
+        double cosine = Dense.dot(rows, at, own, l * dim, dim) / scale;
+        return cosine > 0 ? raised(Math.min(1.0, cosine), scoring.power) : 0.0;
+    }
+
+    /** x^p. A list asks for it 50,000 times, and pow takes ten times as long as a few products. */
+    static double raised(double x, double p) {
+        if (p > 16 || p != Math.rint(p)) {
+            return StrictMath.pow(x, p);
         }
-        if (scoring.power == 4.0) { // the default, asked 50,000 times for a list
-            return cosine * cosine * cosine * cosine;
+        double product = 1.0;
+        for (int i = (int) p; i > 0; i--) {
+            product *= x;
         }
-        return StrictMath.pow(cosine, scoring.power);
+        return product;
     }
 
     /** u·C_j of a row of C that starts at {@code at}. */
