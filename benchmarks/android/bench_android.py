@@ -1,4 +1,4 @@
-"""The Android bridge: trainers in Java against Python's in one run, and how large the library is.
+"""The Android bridge: trainers and lists in Java and Python in one run, and how large it is.
 
     python benchmarks/android/bench_android.py [--json PATH] [--seconds 1] [--rules FILE ...]
 
@@ -116,6 +116,29 @@ def measure_trainers(work: Path, seconds: float) -> dict[str, Any]:
     }
 
 
+def measure_lists(work: Path, seconds: float) -> dict[str, Any]:
+    """A list of 20 items in both languages, by size of the catalogue."""
+    from ranking_cases import CATALOGUES, write_case
+
+    path = os.pathsep.join(str(BRIDGE / "core/target" / p) for p in ("classes", "test-classes"))
+    found: dict[str, Any] = {}
+    for items in CATALOGUES:
+        print(f"measuring lists of {items} items", file=sys.stderr)
+        case = work / "ranking.bin"
+        write_case(case, items)
+        main = ("-cp", path, "io.fedrap.core.RankingTimes", case, str(seconds))
+        java = json.loads(run(_tool("java"), *main))
+        script = HERE / "ranking_cases.py"
+        python = json.loads(run(sys.executable, script, str(items), str(seconds)))
+        found[f"{items} items"] = {
+            "same_list": java.pop("rows") == python.pop("rows"),
+            "java": java,
+            "python": python,
+            "ratio_of_lists": round(java["list_us"] / python["list_us"], 3),
+        }
+    return found
+
+
 def _numbers(path: Path) -> list[float]:
     return [float(word) for word in path.read_text().split()]
 
@@ -194,6 +217,7 @@ def main(argv: list[str] | None = None) -> int:
             work = Path(folder)
             sizes = measure_sizes(work, rules, library)
             trainers = measure_trainers(work, given.seconds)
+            lists = measure_lists(work, given.seconds)
     except CannotMeasure as error:
         print(f"the Android bridge was not measured: {error}", file=sys.stderr)
         return 2
@@ -203,6 +227,7 @@ def main(argv: list[str] | None = None) -> int:
         "versions": _versions(),
         "sizes": sizes,
         "trainers": trainers,
+        "lists": lists,
     }
     text = json.dumps(result, indent=2) + "\n"
     if given.json:
@@ -210,6 +235,7 @@ def main(argv: list[str] | None = None) -> int:
     else:
         print(text, end="")
     agree = all(error <= 1 for error in trainers["error_over_tolerance"].values())
+    agree = agree and all(one["same_list"] for one in lists.values())
     return 0 if agree and sizes["core_under_limit"] else 1
 
 

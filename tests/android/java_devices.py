@@ -76,14 +76,14 @@ class Died(Exception):
 
 
 @contextmanager
-def java_devices() -> Iterator[JavaDevices]:
-    """A process without devices yet."""
+def java_devices(short_lived: bool = True) -> Iterator[JavaDevices]:
+    """A process without devices yet; one that lives for long is worth compiling well."""
     java = build_java()
     assert java.status == 0, java.said[-6000:]
     target = BRIDGE / "core" / "target"
     path = f"{target / 'classes'}:{target / 'test-classes'}"
     process = subprocess.Popen(
-        ["java", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, MAIN],
+        ["java", *(["-XX:TieredStopAtLevel=1"] if short_lived else []), "-cp", path, MAIN],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.io.IOException;
 import java.util.Collection;
 import java.util.List;
@@ -66,8 +65,7 @@ final class Blobs {
     }
 
     private static FedRapException missing() {
-        return new FedRapException(
-                Kind.STORE_DAMAGED,
+        return FedRapException.damaged(
                 "a part of the store is missing or was changed; delete it to start afresh");
     }
 

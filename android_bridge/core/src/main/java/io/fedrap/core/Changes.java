@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -69,8 +68,7 @@ final class Changes {
                 values.put(in.readUTF(), value(in));
             }
         } catch (IOException error) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
+            throw FedRapException.damaged(
                     "a record of another version; update the app, or delete the store", error);
         }
         return values;

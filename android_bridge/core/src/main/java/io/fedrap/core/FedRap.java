@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.io.Closeable;
 import java.io.File;
 import java.io.IOException;
@@ -48,9 +47,7 @@ public final class FedRap implements Closeable {
         File folder = new File(config.folder, config.app);
         if (!folder.isDirectory()) {
             if (!folder.mkdirs()) {
-                throw new FedRapException(
-                        Kind.STORE_DAMAGED,
-                        "cannot make the folder of the store");
+                throw FedRapException.damaged("cannot make the folder of the store");
             }
             FolderFiles.makePrivate(folder);
         }
@@ -184,8 +181,8 @@ public final class FedRap implements Closeable {
         }
         String[] left = folder.list();
         if (left != null && left.length == 0 && !folder.delete()) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED, "the folder of the store could not be deleted: " + folder);
+            throw FedRapException.damaged(
+                    "the folder of the store could not be deleted: " + folder);
         }
         return new Erased(deleted, reason);
     }

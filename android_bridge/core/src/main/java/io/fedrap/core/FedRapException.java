@@ -84,4 +84,24 @@ public class FedRapException extends RuntimeException {
     boolean isOneOf(Kind... kinds) {
         return Arrays.asList(kinds).contains(kind);
     }
+
+    /** STORE_DAMAGED; the cause may be null. */
+    static FedRapException damaged(String why, Throwable cause) {
+        return new FedRapException(Kind.STORE_DAMAGED, why, cause);
+    }
+
+    /** STORE_DAMAGED. */
+    static FedRapException damaged(String why) {
+        return damaged(why, null);
+    }
+
+    /** COORDINATOR_UNREACHABLE; the cause may be null. */
+    static FedRapException unreachable(String why, Throwable cause) {
+        return new FedRapException(Kind.COORDINATOR_UNREACHABLE, why, cause);
+    }
+
+    /** COORDINATOR_UNREACHABLE. */
+    static FedRapException unreachable(String why) {
+        return unreachable(why, null);
+    }
 }

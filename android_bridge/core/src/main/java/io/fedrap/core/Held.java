@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
@@ -104,8 +103,7 @@ final class Held {
             int rows = Math.min(CHUNK, size - from);
             byte[] raw = store.get(PART + from / CHUNK);
             if (raw == null || raw.length != rows * (4 + dim)) {
-                throw new FedRapException(
-                        Kind.STORE_DAMAGED,
+                throw FedRapException.damaged(
                         "a part of C is missing in the store; erase it and sync again");
             }
             float[] widths = LittleEndian.floats(java.util.Arrays.copyOf(raw, 4 * rows));

@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -86,8 +85,8 @@ final class HttpCall {
                 throw (FedRapException) error;
             }
             // Never its message: it may hold an address.
-            throw new FedRapException(
-                    Kind.COORDINATOR_UNREACHABLE, "no answer: " + error.getClass().getSimpleName(), error);
+            throw FedRapException.unreachable(
+                    "no answer: " + error.getClass().getSimpleName(), error);
         } finally {
             turn.during(null);
             if (ending != null) {
@@ -146,18 +145,14 @@ final class HttpCall {
         for (int size = in.read(part); size >= 0; size = in.read(part)) {
             turn.check();
             if (out.size() + size > limit) {
-                throw tooMuch("an answer of more than " + limit + " bytes");
+                throw FedRapException.unreachable("an answer of more than " + limit + " bytes");
             }
             if (System.nanoTime() - deadline > 0) {
-                throw tooMuch("an answer that takes more than " + limits.whole / 1000 + " s");
+                throw FedRapException.unreachable("an answer that takes more than " + limits.whole / 1000 + " s");
             }
             out.write(part, 0, size);
         }
         return out.toByteArray();
-    }
-
-    private static FedRapException tooMuch(String what) {
-        return new FedRapException(Kind.COORDINATOR_UNREACHABLE, what);
     }
 
     private synchronized TimerTask endAfter(HttpURLConnection connection, int milliseconds) {

@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
@@ -27,13 +26,12 @@ final class ItemIds {
         int begin = 0;
         for (int end : ends) {
             if (end == begin || end - begin > 4 * MAX_CHARACTERS) {
-                throw new FedRapException(
-                        Kind.MALFORMED_MESSAGE, "an item id is empty or too long");
+                throw FedRapException.malformed("an item id is empty or too long");
             }
             begin = end + 1;
         }
         if (begin != blob.length) {
-            throw new FedRapException(Kind.MALFORMED_MESSAGE, "the last item id has no end");
+            throw FedRapException.malformed("the last item id has no end");
         }
     }
 

@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.util.Arrays;
 
 /** The catalogue as this device knows it: the ids of its rows, and rows not to be shown. */
@@ -26,7 +25,7 @@ final class ItemList {
      */
     ItemList extended(Catalogue news) {
         if (news.start > count) {
-            throw new FedRapException(Kind.BROKEN_MODEL, "a catalogue that leaves out rows");
+            throw FedRapException.broken("a catalogue that leaves out rows");
         }
         int from = 0; // behind the rows that are known
         long known = count - news.start;
@@ -38,8 +37,7 @@ final class ItemList {
             }
         }
         if (rows != news.count || news.retired.length % 4 != 0) {
-            throw new FedRapException(
-                    Kind.BROKEN_MODEL, "a catalogue that does not have the rows that it states");
+            throw FedRapException.broken("a catalogue that does not have the rows that it states");
         }
         byte[] fresh =
                 rows <= known

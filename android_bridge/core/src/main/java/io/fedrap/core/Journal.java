@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.zip.CRC32;
@@ -54,8 +53,7 @@ final class Journal {
                 continue;
             }
             if (recordAt(sealer, generation, file, at, (int) number) != null) {
-                throw new FedRapException(
-                        Kind.STORE_DAMAGED,
+                throw FedRapException.damaged(
                         "a record of the store was changed; delete the store to start afresh");
             }
         }

@@ -77,14 +77,10 @@ public final class KeyFile implements KeyProvider {
             open.write(new byte[(int) open.length()]);
             open.getFD().sync();
         } catch (IOException error) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
-                    "the key file could not be overwritten: " + file, error);
+            throw FedRapException.damaged("the key file could not be overwritten: " + file, error);
         }
         if (!file.delete()) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
-                    "could not be deleted: " + file + "; delete it by hand");
+            throw FedRapException.damaged("could not be deleted: " + file + "; delete it by hand");
         }
     }
 }

@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.security.KeyPair;
 import java.util.Arrays;
 
@@ -74,7 +73,8 @@ final class Membership {
         try {
             return attest.prove(challenge);
         } catch (Exception error) { // the platform's service may be out of reach; try again later
-            throw unreachable("no attestation: " + error.getClass().getSimpleName(), error);
+            throw FedRapException.unreachable(
+                    "no attestation: " + error.getClass().getSimpleName(), error);
         }
     }
 
@@ -89,22 +89,19 @@ final class Membership {
         try {
             certificate = Certificates.read(authority, signed);
         } catch (FedRapException error) {
-            throw unreachable("not a certificate of our authority: " + error.getMessage(), error);
+            throw FedRapException.unreachable(
+                    "not a certificate of our authority: " + error.getMessage(), error);
         }
         boolean ours =
                 Arrays.equals(certificate.device, known.device)
                         && Arrays.equals(certificate.task, known.task)
                         && Arrays.equals(certificate.publicKey, known.publicKey);
         if (!ours) {
-            throw unreachable("a certificate of another device", null);
+            throw FedRapException.unreachable("a certificate of another device");
         }
         double lifetime = certificate.expiresAt - certificate.issuedAt;
         double renewAt = lifetime > 0 ? now + RENEW_AFTER * lifetime : Double.POSITIVE_INFINITY;
         return new Credentials(
                 known.device, known.task, known.secret, known.publicKey, signed, authority, renewAt);
-    }
-
-    private static FedRapException unreachable(String why, Throwable cause) {
-        return new FedRapException(Kind.COORDINATOR_UNREACHABLE, why, cause);
     }
 }

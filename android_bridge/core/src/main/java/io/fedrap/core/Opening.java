@@ -55,8 +55,8 @@ final class Opening {
                 lock.close();
             }
         } catch (IOException error) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED, "the store cannot be started afresh: " + error.getMessage(), error);
+            throw FedRapException.damaged(
+                    "the store cannot be started afresh: " + error.getMessage(), error);
         }
     }
 

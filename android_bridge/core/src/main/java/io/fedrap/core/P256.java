@@ -68,7 +68,7 @@ final class P256 {
      */
     static PublicKey publicKey(byte[] point) {
         if (point.length != POINT_BYTES || point[0] != 4 || !isOnCurve(point)) {
-            throw new FedRapException(Kind.MALFORMED_MESSAGE, "not an uncompressed P-256 point");
+            throw FedRapException.malformed("not an uncompressed P-256 point");
         }
         try {
             byte[] der = Bytes.join(PUBLIC_HEAD, point);
@@ -89,9 +89,7 @@ final class P256 {
         BigInteger number = new BigInteger(1, secret);
         boolean good = secret.length == SECRET_BYTES && number.signum() > 0;
         if (!good || number.compareTo(ORDER) >= 0) {
-            throw new FedRapException(
-                    Kind.MALFORMED_MESSAGE,
-                    "not a P-256 private key of 32 bytes");
+            throw FedRapException.malformed("not a P-256 private key of 32 bytes");
         }
         try {
             byte[] der = Bytes.join(PRIVATE_HEAD, secret);

@@ -140,8 +140,7 @@ final class RoundRunner {
         try {
             return Plan.decode(offer.plan);
         } catch (FedRapException error) {
-            throw new FedRapException(
-                    Kind.COORDINATOR_UNREACHABLE,
+            throw FedRapException.unreachable(
                     "a plan that this version cannot read: " + error.getMessage(), error);
         }
     }
@@ -182,8 +181,7 @@ final class RoundRunner {
         if (!error.isOneOf(Kind.MALFORMED_MESSAGE, Kind.WRONG_SHAPE, Kind.NOT_FINITE)) {
             return error;
         }
-        return new FedRapException(
-                Kind.COORDINATOR_UNREACHABLE,
+        return FedRapException.unreachable(
                 "an offer that cannot be followed: " + error.getMessage(), error);
     }
 
@@ -199,8 +197,7 @@ final class RoundRunner {
             throw refused;
         }
         if (!Arrays.equals(answer.digest, Bytes.sha256(body))) {
-            throw new FedRapException(
-                    Kind.COORDINATOR_UNREACHABLE, "the receipt is for other bytes");
+            throw FedRapException.unreachable("the receipt is for other bytes");
         }
         watcher.accept("after-send"); // what was answered is forgotten, also when it was stopped
         state.forgetOutgoing(round);

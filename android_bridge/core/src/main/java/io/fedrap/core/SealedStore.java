@@ -74,9 +74,7 @@ final class SealedStore {
     }
 
     static FedRapException unusable(IOException error) {
-        return new FedRapException(
-                Kind.STORE_DAMAGED,
-                "the store cannot be used: " + error.getMessage(), error);
+        return FedRapException.damaged("the store cannot be used: " + error.getMessage(), error);
     }
 
     /** The value of a name; null when there is none. */
@@ -125,8 +123,7 @@ final class SealedStore {
             blobs.delete(replaced);
         } catch (IOException error) {
             blobs.delete(made);
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
+            throw FedRapException.damaged(
                     "the store could not be written: " + error.getMessage() + "; nothing was changed,"
                             + " try again when there is room and the folder may be written",
                     error);
@@ -188,8 +185,7 @@ final class SealedStore {
         List<String> names = Arrays.asList(files.list());
         byte[] raw = names.contains(Snapshot.NAME) ? files.read(Snapshot.NAME) : null;
         if (raw == null && StoreFiles.hasJournal(names)) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
+            throw FedRapException.damaged(
                     "the store's snapshot is missing; restore it, or delete the store");
         }
         byte[] key = keys.key(raw != null);

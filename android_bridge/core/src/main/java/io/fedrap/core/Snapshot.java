@@ -56,14 +56,12 @@ final class Snapshot {
     static Head head(byte[] raw) {
         boolean ours = raw.length >= HEAD && Arrays.equals(Arrays.copyOf(raw, 6), MAGIC);
         if (!ours) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
+            throw FedRapException.damaged(
                     "the store's snapshot was cut or is something else; delete the store to start afresh");
         }
         long schema = Bytes.fromBigEndian(raw, 6, 2);
         if (schema != SCHEMA) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
+            throw FedRapException.damaged(
                     "the store has schema " + schema + ", this version reads " + SCHEMA
                             + "; update the app, or delete the store to start afresh");
         }
@@ -79,8 +77,7 @@ final class Snapshot {
     static Map<String, Changes.Kept> values(Head head, Sealer sealer, byte[] raw) {
         int from = HEAD + Sealer.OVERHEAD;
         if (raw.length < from) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
+            throw FedRapException.damaged(
                     "the store's snapshot was cut; delete the store to start afresh");
         }
         if (sealer.open("|1|check", raw, HEAD, Sealer.OVERHEAD) == null) {
@@ -91,8 +88,7 @@ final class Snapshot {
         }
         byte[] values = sealer.open(place(head), raw, from, raw.length - from);
         if (values == null) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
+            throw FedRapException.damaged(
                     "the store's snapshot was changed; delete the store to start afresh");
         }
         return Changes.decode(values);
@@ -120,9 +116,7 @@ final class Snapshot {
             byte[] raw = files.read(NAME);
             return raw != null && head(raw).generation == head.generation;
         } catch (IOException error) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
-                    "the store cannot be read: " + error.getMessage(), error);
+            throw FedRapException.damaged("the store cannot be read: " + error.getMessage(), error);
         }
     }
 

@@ -90,8 +90,7 @@ final class StateCodec {
         if (ours && ((FedRapException) error).kind() != Kind.MALFORMED_MESSAGE) {
             return error;
         }
-        return new FedRapException(
-                Kind.STORE_DAMAGED,
+        return FedRapException.damaged(
                 "a record of another version; update the app, or delete the store to start afresh",
                 error);
     }

@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -65,9 +64,7 @@ final class StoreFiles {
             left.add("the folder (" + error.getMessage() + ")");
         }
         if (!left.isEmpty()) {
-            throw new FedRapException(
-                    Kind.STORE_DAMAGED,
-                    "could not be deleted: " + left + "; delete it by hand");
+            throw FedRapException.damaged("could not be deleted: " + left + "; delete it by hand");
         }
         return gone;
     }

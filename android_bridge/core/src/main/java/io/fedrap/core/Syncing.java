@@ -34,12 +34,11 @@ final class Syncing {
     private static void adopt(DeviceState state, Transport transport, News news) {
         Credentials credentials = state.credentials();
         if (credentials != null && !Arrays.equals(news.task(), credentials.task)) {
-            throw new FedRapException(Kind.BROKEN_MODEL, "a release of another task");
+            throw FedRapException.broken("a release of another task");
         }
         LocalModel held = state.model();
         if (held != null && news.version() < held.common.version) {
-            throw new FedRapException(
-                    Kind.BROKEN_MODEL,
+            throw FedRapException.broken(
                     "release " + news.version() + " is older than " + held.common.version
                             + ", which is in use");
         }

@@ -95,7 +95,19 @@ final class Taste {
             return 0.0;
         }
         double cosine = Dense.dot(rows, at, own, l * dim, dim) / scale;
-        return StrictMath.pow(Math.max(0.0, Math.min(1.0, cosine)), scoring.power);
+        return cosine > 0 ? raised(Math.min(1.0, cosine), scoring.power) : 0.0;
+    }
+
+    /** x^p. A list asks for it 50,000 times, and pow takes ten times as long as a few products. */
+    static double raised(double x, double p) {
+        if (p > 16 || p != Math.rint(p)) {
+            return StrictMath.pow(x, p);
+        }
+        double product = 1.0;
+        for (int i = (int) p; i > 0; i--) {
+            product *= x;
+        }
+        return product;
     }
 
     /** u·C_j of a row of C that starts at {@code at}. */

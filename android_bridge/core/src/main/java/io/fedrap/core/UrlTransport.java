@@ -1,6 +1,5 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -129,8 +128,7 @@ final class UrlTransport implements Transport {
         }
         Problem problem = Problem.read(answer.status, answer.body, answer.retryAfter);
         if (problem.code.isEmpty()) { // whatever is not one of ours means: try again later
-            throw new FedRapException(
-                    Kind.COORDINATOR_UNREACHABLE,
+            throw FedRapException.unreachable(
                     "status " + answer.status + " without a problem document that is known here");
         }
         throw new UpdateRefused(problem);
@@ -138,8 +136,7 @@ final class UrlTransport implements Transport {
 
     /** What is not a message of this protocol came from somebody else, or changed on the way. */
     private static FedRapException notOurs(FedRapException error) {
-        return new FedRapException(
-                Kind.COORDINATOR_UNREACHABLE,
+        return FedRapException.unreachable(
                 "not an answer of this protocol: " + error.getMessage(), error);
     }
 }

@@ -63,6 +63,8 @@ public final class DevicesOnStdin {
                 return recommended(device.recommend(((Long) asked.get("n")).intValue(), null, true, true));
             case "similar":
                 return similar(device.similarItems((String) asked.get("item"), ((Long) asked.get("n")).intValue()));
+            case "time":
+                return times(device, (String) asked.get("what"), ((Long) asked.get("n")).intValue());
             case "erase":
                 Erased receipt = open.remove(name).erase();
                 return Export.map(
@@ -73,6 +75,21 @@ public final class DevicesOnStdin {
             default:
                 throw new IllegalArgumentException("unknown: " + (String) asked.get("do"));
         }
+    }
+
+    /** Microseconds of each call, all of them: median and the like are the reader's. */
+    private static Object times(FedRap device, String what, int n) {
+        List<Object> taken = new ArrayList<>();
+        for (int i = 0; i < n; i++) {
+            long start = System.nanoTime();
+            if (what.equals("record")) {
+                device.record("item-" + i);
+            } else {
+                device.recommend(20);
+            }
+            taken.add((System.nanoTime() - start) / 1e3);
+        }
+        return taken;
     }
 
     private static Config config(Map<?, ?> asked) {

@@ -115,6 +115,16 @@ class SolveTest {
         assertEquals(0, Ranking.similar(common, 5, 3, allowed).rows.length);
     }
 
+    @Test
+    void productsAndPowersAgree() {
+        for (double x : new double[] {1e-300, 1e-9, 0.3, 0.999, 1.0}) {
+            for (double p : new double[] {1e-3, 0.5, 1, 2, 3.5, 4, 16, 17, 1000}) {
+                double expected = Math.pow(x, p);
+                assertEquals(expected, Taste.raised(x, p), 1e-14 * expected);
+            }
+        }
+    }
+
     /** Rows in many blocks, more than the shortlist: the same as scoring all. */
     @Test
     void aLargeCatalogueIsRankedLikeASmallOne() {
