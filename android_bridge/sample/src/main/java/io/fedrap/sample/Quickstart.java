@@ -17,7 +17,7 @@ final class Quickstart {
         FedRapAndroid.schedule(context);                // rounds when charging, idle, on free network
         fr.record("item-1");                            // kept on this phone, sealed
         fr.sync();                                      // fetch the release now; in a worker thread
-        for (Recommendation one : fr.recommend(10)) {   // offline, well under a millisecond
+        for (Recommendation one : fr.recommend(10)) {   // offline, in milliseconds
             Log.i("shop", one.item + " " + one.score);
         }
         // end: activity
