@@ -1,4 +1,4 @@
-"""docs/android.md says what the code says: its lines of Java are the sample's, its tables complete."""
+"""docs/android.md says what the code says: its Java is the sample's, its tables are complete."""
 
 from __future__ import annotations
 
