@@ -33,6 +33,8 @@ demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine,
 
 test: check $(VENV)/.chromium $(VENV)/.java ## lint, types, import contracts and the whole test suite
 	@$(BIN)/python -m pytest
+	@command -v mvn >/dev/null && command -v javac >/dev/null || echo \
+	  "android_bridge was NOT tested: no JDK or Maven here (apt install default-jdk-headless maven)" >&2
 
 # The tests of the operator's page need a browser. Where it cannot be had they are skipped.
 $(VENV)/.chromium: | $(BIN)/uv
@@ -53,7 +55,7 @@ $(VENV)/.java: | $(BIN)/uv
 	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
 	    --no-install-recommends default-jdk-headless maven) >/dev/null 2>&1 || \
 	  echo "no JDK and Maven could be installed: the tests of android_bridge are skipped" >&2; \
-	else echo "no JDK or Maven here (apt install default-jdk-headless maven): its tests are skipped" >&2; fi
+	fi
 	@touch $@
 
 page: $(VENV)/.test ## the operator's page over the demo's population, to look at

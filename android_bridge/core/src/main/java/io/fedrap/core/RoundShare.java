@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import java.nio.LongBuffer;
 import java.security.SecureRandom;
 import java.util.List;
 
@@ -32,10 +33,18 @@ final class RoundShare {
         RoundProblem problem = new RoundProblem(common, gram, history, plan.method());
         List<LocalShare> shares = trainer.solve(problem.problems);
         RowUpdate update = problem.join(shares).clipped(plan.privacy);
-        double[] uniform = new double[update.uniformCount()];
-        for (int i = 0; i < uniform.length; i++) {
-            uniform[i] = random.nextDouble();
+        byte[] uniform = new byte[8 * update.uniformCount()];
+        random.nextBytes(uniform); // all at once: each call may go to the system
+        return new RoundShare(update.encode(fractions(uniform)), shares.get(0).loss);
+    }
+
+    /** A number in [0, 1) out of 53 bits of every eight bytes. */
+    static double[] fractions(byte[] raw) {
+        LongBuffer whole = LittleEndian.wrap(raw).asLongBuffer();
+        double[] out = new double[whole.remaining()];
+        for (int i = 0; i < out.length; i++) {
+            out[i] = (whole.get() >>> 11) * 0x1p-53;
         }
-        return new RoundShare(update.encode(uniform), shares.get(0).loss);
+        return out;
     }
 }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.security.SecureRandom;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -90,6 +91,15 @@ class ShareOfRoundTest {
         assertArrayEquals(one.integers("rows"), back.rows);
         assertEquals(2.0, back.norm(), 0.1);
         Vectors.close(one.number("loss"), share.loss);
+    }
+
+    @Test
+    void fractionsLieWithinZeroAndOne() {
+        byte[] raw = new byte[24];
+        Arrays.fill(raw, 8, 16, (byte) 255);
+        raw[23] = (byte) 128;
+        double[] made = RoundShare.fractions(raw);
+        assertArrayEquals(new double[] {0.0, Math.nextDown(1.0), 0.5}, made);
     }
 
     @Test
