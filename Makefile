@@ -31,8 +31,10 @@ $(VENV)/.test: pyproject.toml | $(BIN)/uv
 demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine, in a minute or two
 	@$(BIN)/fedrap-sim demo
 
-test: check $(VENV)/.chromium ## lint, types, import contracts and the whole test suite
+test: check $(VENV)/.chromium $(VENV)/.java ## lint, types, import contracts and the whole test suite
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	@command -v mvn >/dev/null && command -v javac >/dev/null || echo \
+	  "android_bridge was NOT tested: no JDK or Maven here (apt install default-jdk-headless maven)" >&2
 
 # The tests of the operator's page need a browser. Where it cannot be had they are skipped.
 $(VENV)/.chromium: | $(BIN)/uv
@@ -43,6 +45,17 @@ $(VENV)/.chromium: | $(BIN)/uv
 	    --no-install-recommends chromium chromium-driver) >/dev/null 2>&1 || \
 	  echo "no Chromium could be installed: the tests of the operator's page are skipped" >&2; \
 	else echo "no Chromium here (apt install chromium chromium-driver): its tests are skipped" >&2; fi
+	@touch $@
+
+# The Java side of the SDK needs a JDK and Maven. Where they cannot be had its tests are skipped.
+$(VENV)/.java: | $(BIN)/uv
+	@if command -v mvn >/dev/null && command -v javac >/dev/null; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "installing a JDK and Maven for the tests of android_bridge" >&2; \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+	    --no-install-recommends default-jdk-headless maven) >/dev/null 2>&1 || \
+	  echo "no JDK and Maven could be installed: the tests of android_bridge are skipped" >&2; \
+	fi
 	@touch $@
 
 page: $(VENV)/.test ## the operator's page over the demo's population, to look at
@@ -70,4 +83,5 @@ vectors: $(VENV)/.test ## write spec/vectors and openapi.json anew (a test fails
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results
+	rm -rf android_bridge/*/target
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,6 +21,7 @@ from spec import (
     cases_crypto,
     cases_identity,
     cases_releases,
+    cases_rounds,
     cases_solve,
 )
 from spec.vector_format import File, differences, to_text
@@ -32,12 +33,14 @@ PLAIN: dict[str, Callable[[], File]] = {
     "delta": cases_releases.deltas,
     "explain": cases_solve.explanations,
     "learn_step": cases_solve.learn_steps,
+    "ledger": cases_rounds.ledgers,
     "quantize": cases_arrays.quantize,
     "ranking": cases_solve.rankings,
     "release": cases_releases.releases,
     "share": cases_arrays.shares,
     "share_of_round": cases_solve.shares_of_rounds,
     "solve": cases_solve.solves,
+    "update_of_round": cases_rounds.updates_of_rounds,
 }
 RANDOM: dict[str, Callable[[File | None], File]] = {
     "certificate": cases_identity.certificates,

@@ -1,0 +1,14 @@
+package io.fedrap.core;
+
+/** What the user agreed to, under which policy, and when. */
+final class Consent {
+    final boolean train;
+    final String policy;
+    final double at; // seconds since 1970
+
+    Consent(boolean train, String policy, double at) {
+        this.train = train;
+        this.policy = policy;
+        this.at = at;
+    }
+}

@@ -1,0 +1,291 @@
+package io.fedrap.core;
+
+import io.fedrap.core.FedRapException.Kind;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.DoubleSupplier;
+
+/**
+ * What one device knows, in memory and in its store: the one owner of both.
+ *
+ * <p>Every method takes the same lock, so that an app may call from any thread; what is written is
+ * durable before it is known.
+ */
+final class DeviceState {
+    private static final String OUTBOX = "outbox/";
+
+    private final SealedStore store;
+    private final DoubleSupplier clock; // seconds of wall time
+    private final Retention retention;
+    private final Recorded history = new Recorded();
+    private List<Consent> consents;
+    private Credentials credentials;
+    private List<Ledger.Entry> entries;
+    private Map<String, Double> personal;
+    private long nonce;
+    private double toldAt; // when the coordinator said to wait
+    private double toldToWait; // seconds
+    private ItemList catalogue = ItemList.EMPTY;
+    private LocalModel model;
+    private boolean closed;
+
+    DeviceState(SealedStore store, DoubleSupplier clock, Retention retention) {
+        this.store = store;
+        this.clock = clock;
+        this.retention = retention;
+        try {
+            load();
+        } catch (RuntimeException error) {
+            throw StateCodec.another(error);
+        }
+        expire();
+    }
+
+    private void load() {
+        history.load(store);
+        consents = StateCodec.consents(store.get("consents"));
+        byte[] known = store.get("credentials");
+        credentials = known == null ? null : Credentials.decode(known);
+        entries = StateCodec.ledger(store.get("ledger"));
+        personal = StateCodec.personal(store.get("personal"));
+        List<?> last = StateCodec.list(store.get("nonce"));
+        nonce = last.isEmpty() ? 0 : (Long) last.get(0);
+        List<?> told = StateCodec.list(store.get("told"));
+        toldAt = told.isEmpty() ? 0 : (Double) told.get(0);
+        toldToWait = told.isEmpty() ? 0 : (Double) told.get(1);
+        byte[] head = store.get("catalogue");
+        if (head != null) {
+            Fields f = Fields.ofValue(head, Integer.MAX_VALUE);
+            byte[] items = store.get("ids");
+            catalogue = new ItemList(f.count("version"), f.count("count"), items, f.bytes("retired"));
+        }
+        byte[] held = store.get(Held.HEAD);
+        if (held != null) {
+            Held release = Held.decode(held);
+            model = new LocalModel(release, release.load(store), catalogue, null);
+        }
+    }
+
+    double now() {
+        return clock.getAsDouble();
+    }
+
+    /** Does nothing but throw what every other call would, such as STORE_CLOSED. */
+    synchronized void checkUsable() {
+        if (closed) {
+            throw new FedRapException(
+                    Kind.STORE_CLOSED, "this device was closed or erased; open it again");
+        }
+    }
+
+    synchronized void close() {
+        closed = true;
+        store.close();
+    }
+
+    /** Delete the store; the names of what there was. */
+    synchronized List<String> erase() {
+        closed = true;
+        return store.destroy();
+    }
+
+    /** Durable first, all or none, then known. */
+    synchronized void record(List<Interaction> fresh) {
+        checkUsable();
+        if (!fresh.isEmpty()) {
+            history.add(store, fresh, now());
+            expire();
+        }
+    }
+
+    /** Forget what the retention does not allow any more, and the parts of D that go with it. */
+    synchronized void expire() {
+        checkUsable();
+        if (history.isDue(retention, now())) {
+            personal = history.expire(store, retention, now(), personal);
+        }
+    }
+
+    /** Everything recorded, oldest first; never changed. */
+    synchronized List<Interaction> interactions() {
+        checkUsable();
+        return history.all();
+    }
+
+    synchronized int recorded() {
+        checkUsable();
+        return history.size();
+    }
+
+    /** Those with items that the release in use has a row for, newest first. */
+    synchronized History history() {
+        checkUsable();
+        return model == null ? new History(new int[0], new double[0]) : model.history(interactions());
+    }
+
+    synchronized boolean consented() {
+        checkUsable();
+        return !consents.isEmpty() && consents.get(consents.size() - 1).train;
+    }
+
+    /** Everything the user ever answered, oldest first. */
+    synchronized List<Consent> consents() {
+        checkUsable();
+        return new ArrayList<>(consents);
+    }
+
+    synchronized void keepConsent(boolean train, String policy) {
+        checkUsable();
+        List<Consent> all = new ArrayList<>(consents);
+        all.add(new Consent(train, policy, now()));
+        put("consents", StateCodec.consents(all), true);
+        consents = all;
+    }
+
+    /** Who this device is, once enrolled; else null. */
+    synchronized Credentials credentials() {
+        checkUsable();
+        return credentials;
+    }
+
+    synchronized void keepCredentials(Credentials fresh) {
+        checkUsable();
+        put("credentials", fresh.encode(), true);
+        credentials = fresh;
+    }
+
+    /** A number larger than every one before, also after a restart or a clock set back. */
+    synchronized long nextNonce() {
+        checkUsable();
+        long next = Math.max(nonce + 1, (long) (now() * 1e6));
+        put("nonce", StateCodec.list(next), false);
+        nonce = next;
+        return next;
+    }
+
+    synchronized List<Ledger.Entry> entries() {
+        checkUsable();
+        return new ArrayList<>(entries);
+    }
+
+    /** D as it was kept with the last round. */
+    synchronized Map<String, Double> personal() {
+        checkUsable();
+        return new LinkedHashMap<>(personal);
+    }
+
+    /** Seconds that the coordinator asked to wait, as far as they are not over; 0: none. */
+    synchronized double waitSeconds() {
+        checkUsable();
+        double passed = now() - toldAt;
+        return passed < 0 ? 0 : Math.max(0, toldToWait - passed); // the clock was set back: ask again
+    }
+
+    /** Remember it across restarts: a job's process ends with the job. */
+    synchronized void keepWait(double seconds) {
+        checkUsable();
+        double at = now();
+        put("told", StateCodec.list(at, seconds), false);
+        toldAt = at;
+        toldToWait = seconds;
+    }
+
+    /** D, the ledger entry and the outgoing bytes in one transaction, before anything leaves. */
+    synchronized void commitRound(Prepared prepared) {
+        checkUsable();
+        List<Ledger.Entry> all = new ArrayList<>(entries);
+        all.add(prepared.entry);
+        Map<String, Double> parts =
+                model == null
+                        ? Collections.<String, Double>emptyMap()
+                        : model.personal(interactions());
+        Map<String, byte[]> values = new LinkedHashMap<>();
+        values.put("ledger", StateCodec.ledger(all));
+        values.put("personal", StateCodec.personal(parts));
+        values.put(OUTBOX + Bytes.hex(prepared.round), prepared.body);
+        store.commit(values, true);
+        entries = all;
+        personal = parts;
+    }
+
+    /** Rounds whose updates still have to be sent, as hex, oldest first. */
+    synchronized List<String> outbox() {
+        checkUsable();
+        List<String> rounds = new ArrayList<>();
+        for (String name : store.names(OUTBOX)) {
+            rounds.add(name.substring(OUTBOX.length()));
+        }
+        return rounds;
+    }
+
+    /** The bytes of one of them. */
+    synchronized byte[] outgoing(String round) {
+        checkUsable();
+        return store.get(OUTBOX + round);
+    }
+
+    /** An update that was answered for good. */
+    synchronized void forgetOutgoing(String round) {
+        checkUsable();
+        put(OUTBOX + round, null, true);
+    }
+
+    /** The release in use; null before the first sync. */
+    synchronized LocalModel model() {
+        checkUsable();
+        return model;
+    }
+
+    synchronized ItemList catalogue() {
+        checkUsable();
+        return catalogue;
+    }
+
+    /**
+     * Use a new release and catalogue from now on; both are swapped in one transaction.
+     *
+     * @throws FedRapException BROKEN_MODEL: damaged or hostile; the old one stays in use.
+     */
+    void adopt(News news, ItemList items) {
+        LocalModel old = model();
+        if (news.delta != null && old == null) {
+            throw new FedRapException(
+                    Kind.BROKEN_MODEL, "a delta, but this device holds no release");
+        }
+        SharedMatrix common =
+                news.release != null ? SharedMatrix.of(news.release) : old.common.apply(news.delta);
+        boolean same = old != null && items == catalogue();
+        LocalModel fresh;
+        try {
+            fresh = new LocalModel(Held.of(news), common, items, same ? old.ids : null);
+        } catch (FedRapException error) {
+            if (error.kind() != Kind.MALFORMED_MESSAGE) {
+                throw error;
+            }
+            throw new FedRapException(
+                    Kind.BROKEN_MODEL, "a catalogue that is not a list of ids", error);
+        }
+        Map<String, byte[]> values = Held.values(news, common);
+        if (!same) {
+            Map<String, Object> head = new LinkedHashMap<>();
+            head.put("version", items.version);
+            head.put("count", items.count);
+            head.put("retired", items.retired);
+            values.put("catalogue", MsgPack.encode(head));
+            values.put("ids", items.items);
+        }
+        synchronized (this) {
+            checkUsable();
+            store.commit(values, true);
+            model = fresh;
+            catalogue = items;
+        }
+    }
+
+    private void put(String name, byte[] value, boolean durable) {
+        store.commit(Collections.singletonMap(name, value), durable);
+    }
+}

@@ -1,0 +1,26 @@
+package io.fedrap.core;
+
+import java.util.List;
+
+/** The receipt of {@code erase}. */
+public final class Erased {
+    /** Files of the store, and {@code key}. */
+    public final List<String> deleted;
+
+    /** The coordinator has dropped this device's key and record, or never had them. */
+    public final boolean coordinatorConfirmed;
+
+    /** A word of {@link Policy}, or a problem code; null when confirmed. */
+    public final String notConfirmedBecause;
+
+    /** What no deletion takes back, for the user to read. */
+    public final String note =
+            "What this device added to earlier rounds is part of sums with the updates of others, "
+                    + "and cannot be taken back. Without the key, copies of the store in backups stay sealed.";
+
+    Erased(List<String> deleted, String notConfirmedBecause) {
+        this.deleted = deleted;
+        this.coordinatorConfirmed = notConfirmedBecause == null;
+        this.notConfirmedBecause = notConfirmedBecause;
+    }
+}

@@ -1,0 +1,133 @@
+package io.fedrap.core;
+
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * The device's own record of what it took part in, and its own floor.
+ *
+ * <p>A device does not have to trust the coordinator's bookkeeping: the entry is written before
+ * anything is sent, and an offer that breaks the floor is refused here, whoever asks. Pure.
+ */
+final class Ledger {
+    /** A step whose round was abandoned may be tried again, but not for ever. */
+    static final int TRIES_PER_STEP = 3;
+
+    private Ledger() {}
+
+    /** One update that was about to leave this device. */
+    static final class Entry {
+        final long step;
+        final byte[] round;
+        final double noise; // as charged: with bands or a clipping bit it is less than z
+        final double delta;
+        final double at; // seconds since 1970
+        final Privacy rule; // what was agreed to
+
+        Entry(long step, byte[] round, double at, Privacy rule) {
+            this.step = step;
+            this.round = round;
+            this.noise = rule.chargedNoise();
+            this.delta = rule.delta;
+            this.at = at;
+            this.rule = rule;
+        }
+
+        /** As {@link #toMap} wrote it; throws MALFORMED_MESSAGE. */
+        static Entry from(Fields f) {
+            return new Entry(
+                    f.count("step"),
+                    f.id16("round"),
+                    f.number("at", 0, 1e12),
+                    new Privacy(f.inner("rule")));
+        }
+
+        Map<String, Object> toMap() {
+            Map<String, Object> map = new LinkedHashMap<>();
+            map.put("step", step);
+            map.put("round", round);
+            map.put("noise", noise);
+            map.put("delta", delta);
+            map.put("at", at);
+            map.put("rule", rule.toMap());
+            return map;
+        }
+    }
+
+    /** The least that this device insists on, whatever an offer says. */
+    static final class Floor {
+        static final Floor DEFAULT = new Floor(2, 100, 2, 0.0);
+        final long separation;
+        final long cap;
+        final long minUpdates;
+        final double minNoise;
+
+        Floor(long separation, long cap, long minUpdates, double minNoise) {
+            this.separation = separation;
+            this.cap = cap;
+            this.minUpdates = minUpdates;
+            this.minNoise = minNoise;
+        }
+    }
+
+    /** Null when the device agrees to an offer; otherwise a word for what breaks the rule. */
+    static String whyNot(List<Entry> entries, long step, Plan plan, Floor floor) {
+        Privacy rule = plan.privacy;
+        if (plan.minUpdates < floor.minUpdates) {
+            return "floor-cohort";
+        }
+        if (rule.chargedNoise() < floor.minNoise) {
+            return "floor-noise";
+        }
+        int tries = 0;
+        long gap = Math.max(rule.separation, floor.separation);
+        boolean near = false;
+        for (Entry entry : entries) {
+            tries += entry.step == step ? 1 : 0;
+            near |= Math.abs(step - entry.step) < gap;
+        }
+        if (tries > 0) {
+            return tries >= TRIES_PER_STEP ? "ledger-tries" : null;
+        }
+        if (noises(entries).size() >= Math.min(rule.cap, floor.cap)) {
+            return "ledger-cap";
+        }
+        return near ? "ledger-separation" : null;
+    }
+
+    /** How many steps this device is charged for; one that was tried twice counts once. */
+    static int chargedSteps(List<Entry> entries) {
+        return noises(entries).size();
+    }
+
+    /** What this device has spent: mu^2 adds up over steps; at the smallest delta asked for. */
+    static double epsilon(List<Entry> entries) {
+        if (entries.isEmpty()) {
+            return 0.0;
+        }
+        double square = 0.0;
+        for (double noise : noises(entries).values()) {
+            if (noise == 0) {
+                return Double.POSITIVE_INFINITY;
+            }
+            square += 1.0 / (noise * noise);
+        }
+        double delta = 1.0;
+        for (Entry entry : entries) {
+            delta = Math.min(delta, entry.delta);
+        }
+        return Accounting.gaussianEpsilon(Math.sqrt(square), delta);
+    }
+
+    /** The noise of each step: which try was released is not known here, so assume the worst. */
+    private static Map<Long, Double> noises(List<Entry> entries) {
+        Map<Long, Double> found = new HashMap<>();
+        for (Entry entry : entries) {
+            Double known = found.get(entry.step);
+            found.put(entry.step, known == null ? entry.noise : Math.min(known, entry.noise));
+        }
+        return found;
+    }
+}

@@ -1,0 +1,187 @@
+package io.fedrap.core;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * What this device holds of the shared world: a release of C and the catalogue. A sync makes a new one.
+ *
+ * <p>Recommending happens here, offline. How the user sees the items (u and D) is worked out when it
+ * is first needed, and kept until the history changes.
+ */
+final class LocalModel {
+    final Held held;
+    final SharedMatrix common;
+    final ItemIds ids;
+    private final boolean[] shown;
+    private double[] gram; // (k·k) C'C, made when first needed
+    private List<Interaction> known; // the history that was looked up last
+    private History history;
+    private Taste taste;
+
+    /**
+     * One release with one catalogue.
+     *
+     * @throws FedRapException MALFORMED_MESSAGE: the catalogue is not a list of ids; BROKEN_MODEL.
+     */
+    LocalModel(Held held, SharedMatrix common, ItemList catalogue, ItemIds ids) {
+        this.held = held;
+        this.common = common;
+        this.ids = ids == null ? new ItemIds(catalogue.items) : ids;
+        this.shown = SharedMatrix.servedRows(held.withheld, common.size());
+        for (int row = this.ids.size(); row < shown.length; row++) {
+            shown[row] = false;
+        }
+        for (int row : LittleEndian.integers(catalogue.retired)) {
+            if (row >= 0 && row < shown.length) {
+                shown[row] = false;
+            }
+        }
+    }
+
+    /** Has anybody taught C anything yet, by a method that this library knows? */
+    private boolean isTaught() {
+        return held.step > 0 && held.scoring.isSolve();
+    }
+
+    synchronized double[] gram() {
+        if (gram == null) {
+            gram = common.gram();
+        }
+        return gram;
+    }
+
+    /** The interactions with items that C has a row for, newest first. */
+    synchronized History history(List<Interaction> interactions) {
+        if (interactions != known) { // lists are replaced, never changed
+            int[] rows = new int[interactions.size()];
+            double[] weights = new double[rows.length];
+            int count = 0;
+            for (int i = interactions.size() - 1; i >= 0; i--) {
+                int row = row(interactions.get(i).item);
+                if (row >= 0) {
+                    rows[count] = row;
+                    weights[count++] = interactions.get(i).weight;
+                }
+            }
+            history = new History(Arrays.copyOf(rows, count), Arrays.copyOf(weights, count));
+            known = interactions;
+            taste = null;
+        }
+        return history;
+    }
+
+    private synchronized Taste taste(List<Interaction> interactions) {
+        History now = history(interactions);
+        if (taste == null) {
+            taste = new Taste(common, gram(), now, held.scoring);
+        }
+        return taste;
+    }
+
+    /** D as it is kept and shown: <u, D_j> of each item that owns a row. */
+    Map<String, Double> personal(List<Interaction> interactions) {
+        if (!held.scoring.isSolve()) {
+            return Collections.emptyMap();
+        }
+        Taste mine = taste(interactions);
+        Map<String, Double> parts = new LinkedHashMap<>();
+        for (int i = 0; i < mine.offsets.length; i++) {
+            if (mine.items[i] < ids.size()) {
+                parts.put(ids.name(mine.items[i]), mine.offsets[i]);
+            }
+        }
+        return parts;
+    }
+
+    /**
+     * The n best items. While C has learnt nothing, the first of the catalogue: operators list their
+     * items with the most popular first.
+     */
+    List<Recommendation> recommend(
+            List<Interaction> interactions,
+            int n,
+            Collection<String> candidates,
+            boolean filterSeen,
+            boolean explain) {
+        boolean[] allowed = allowed(interactions, candidates, filterSeen);
+        List<Recommendation> found = new ArrayList<>();
+        if (!isTaught()) {
+            for (int row = 0; row < allowed.length && found.size() < n; row++) {
+                if (allowed[row]) {
+                    found.add(new Recommendation(ids.name(row), 0, 0, Collections.emptyList()));
+                }
+            }
+            return found;
+        }
+        Taste mine = taste(interactions);
+        Ranking ranked = Ranking.of(common, mine, n, allowed);
+        for (int i = 0; i < ranked.rows.length; i++) {
+            List<Reason> why =
+                    explain ? reasons(mine, ranked.rows[i]) : Collections.<Reason>emptyList();
+            String name = ids.name(ranked.rows[i]);
+            found.add(new Recommendation(name, ranked.shared[i], ranked.personal[i], why));
+        }
+        return found;
+    }
+
+    private boolean[] allowed(
+            List<Interaction> interactions, Collection<String> candidates, boolean filterSeen) {
+        boolean[] allowed = shown.clone();
+        if (candidates != null) {
+            Arrays.fill(allowed, false);
+            for (String name : candidates) {
+                int row = row(name);
+                if (row >= 0) {
+                    allowed[row] = shown[row];
+                }
+            }
+        }
+        if (filterSeen) {
+            for (int row : history(interactions).rows) {
+                allowed[row] = false;
+            }
+        }
+        return allowed;
+    }
+
+    private List<Reason> reasons(Taste mine, int row) {
+        Ranking parts = Ranking.explain(common, mine, row);
+        List<Reason> why = new ArrayList<>();
+        for (int i = 0; i < parts.rows.length; i++) {
+            why.add(new Reason(ids.name(parts.rows[i]), parts.shared[i], parts.personal[i]));
+        }
+        Collections.sort( // stable
+                why,
+                (one, other) ->
+                        Double.compare(
+                                Math.abs(other.shared + other.personal),
+                                Math.abs(one.shared + one.personal)));
+        return why;
+    }
+
+    /** The n items most like this one in the shared view; none for an unknown item. */
+    List<Similar> similar(String item, int n) {
+        int row = row(item);
+        if (row < 0 || !isTaught()) {
+            return Collections.emptyList();
+        }
+        Ranking ranked = Ranking.similar(common, row, n, shown);
+        List<Similar> found = new ArrayList<>();
+        for (int i = 0; i < ranked.rows.length; i++) {
+            found.add(new Similar(ids.name(ranked.rows[i]), ranked.shared[i]));
+        }
+        return found;
+    }
+
+    /** The row of an item that C has numbers for; -1 for any other. */
+    private int row(String item) {
+        int row = ids.row(item);
+        return row < common.size() ? row : -1;
+    }
+}

@@ -1,0 +1,106 @@
+package io.fedrap.core;
+
+import java.security.KeyPair;
+import java.util.Arrays;
+
+/**
+ * Becoming and staying a device of a task: enrolment, attestation, certificates that end.
+ *
+ * <p>The authority that signed the first certificate is the only one this device accepts later ones
+ * from. A certificate is renewed when two thirds of its time are over, or when the coordinator says
+ * that it has ended: the device's clock may be wrong.
+ */
+final class Membership {
+    private static final double RENEW_AFTER = 2.0 / 3.0; // of a certificate's time
+
+    private final DeviceState state;
+    private final Transport transport;
+    private final String token; // null: this device may not enrol
+    private final Proof.Source attest; // null: nothing to prove with
+
+    Membership(DeviceState state, Transport transport, String token, Proof.Source attest) {
+        this.state = state;
+        this.transport = transport;
+        this.token = token;
+        this.attest = attest;
+    }
+
+    /** Who this device is, with a certificate that will last; null without a token. */
+    Credentials credentials() {
+        Credentials known = state.credentials();
+        if (known == null) {
+            return token == null ? null : enrol();
+        }
+        return known.renewAt <= state.now() ? renew(known) : known;
+    }
+
+    private Credentials enrol() {
+        KeyPair pair = P256.generate();
+        byte[] point = P256.point(pair.getPublic());
+        Proof proof = proof(Certificates.enrolChallenge(point, token));
+        Enrolled answer = transport.enrol(token, point, proof);
+        byte[] none = new byte[0];
+        Credentials fresh =
+                new Credentials(
+                        answer.device, answer.task, P256.secret(pair.getPrivate()), point, none, none,
+                        Double.POSITIVE_INFINITY);
+        if (answer.certificate.length > 0) {
+            fresh = certified(fresh, answer.certificate, answer.authority, state.now());
+        }
+        state.keepCredentials(fresh);
+        return fresh;
+    }
+
+    /** A new certificate for the same key; the ledger goes on as before. */
+    Credentials renew(Credentials known) {
+        long nonce = state.nextNonce();
+        Proof proof = proof(Certificates.renewChallenge(known.publicKey, nonce));
+        Renewed answer = transport.renew(new Signer(known, state::nextNonce), proof, nonce);
+        // Where enrolment gave none, there is no authority to check it with: keep what we have.
+        Credentials fresh =
+                known.authority.length == 0
+                        ? known
+                        : certified(known, answer.certificate, known.authority, state.now());
+        state.keepCredentials(fresh);
+        return fresh;
+    }
+
+    private Proof proof(byte[] challenge) {
+        if (attest == null) {
+            return Proof.NONE;
+        }
+        try {
+            return attest.prove(challenge);
+        } catch (Exception error) { // the platform's service may be out of reach; try again later
+            throw FedRapException.unreachable(
+                    "no attestation: " + error.getClass().getSimpleName(), error);
+        }
+    }
+
+    /**
+     * The same device with a new certificate (3.6).
+     *
+     * @throws FedRapException COORDINATOR_UNREACHABLE: not for this device, or not signed by this
+     *     authority.
+     */
+    static Credentials certified(Credentials known, byte[] signed, byte[] authority, double now) {
+        Certificate certificate;
+        try {
+            certificate = Certificates.read(authority, signed);
+        } catch (FedRapException error) {
+            throw FedRapException.unreachable(
+                    "not a certificate of our authority: " + error.getMessage(), error);
+        }
+        boolean ours =
+                Arrays.equals(certificate.device, known.device)
+                        && Arrays.equals(certificate.task, known.task)
+                        && Arrays.equals(certificate.publicKey, known.publicKey);
+        if (!ours) {
+            throw FedRapException.unreachable("a certificate of another device");
+        }
+        double lifetime = certificate.expiresAt - certificate.issuedAt;
+        double renewAt = lifetime > 0 ? now + RENEW_AFTER * lifetime : Double.POSITIVE_INFINITY;
+        return new Credentials(
+                known.device, known.task, known.secret, known.publicKey, signed, authority, renewAt);
+    }
+}

@@ -1,0 +1,30 @@
+package io.fedrap.core;
+
+/** A whole release, or what makes it out of an earlier one: exactly one of the two is there. */
+final class News {
+    final Release release;
+    final Delta delta;
+
+    News(Release release) {
+        this.release = release;
+        this.delta = null;
+    }
+
+    News(Delta delta) {
+        this.release = null;
+        this.delta = delta;
+    }
+
+    byte[] task() {
+        return release != null ? release.task : delta.task;
+    }
+
+    long version() {
+        return release != null ? release.version : delta.version;
+    }
+
+    /** Version of the catalogue that has the rows of this release. */
+    long catalogue() {
+        return release != null ? release.catalogue : delta.catalogue;
+    }
+}

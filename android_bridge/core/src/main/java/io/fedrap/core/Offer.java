@@ -1,0 +1,31 @@
+package io.fedrap.core;
+
+/** Coordinator to device: a place in a round. */
+final class Offer {
+    final byte[] task;
+    final byte[] round;
+    final long step;
+    final byte[] plan; // a Plan, as encoded bytes
+    final long release;
+    final byte[] model; // hash of that release's C
+    final byte[] sealKey;
+    final byte[] sealId;
+    final double closesIn; // seconds
+
+    private Offer(Fields fields) {
+        task = fields.id16("task");
+        round = fields.id16("round");
+        step = fields.count("step");
+        plan = fields.bytes("plan", 0, Plan.MAX_BYTES);
+        release = fields.count("release");
+        model = fields.digest("model");
+        sealKey = fields.point("seal_key");
+        sealId = fields.bytes("seal_id", 8, 8);
+        closesIn = fields.number("closes_in", 0, 1e9);
+    }
+
+    /** Throws as {@link Fields#ofMessage}. */
+    static Offer decode(byte[] raw) {
+        return new Offer(Fields.ofMessage(raw, Fields.MAX_BYTES, "offer"));
+    }
+}

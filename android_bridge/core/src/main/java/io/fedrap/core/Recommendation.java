@@ -1,0 +1,29 @@
+package io.fedrap.core;
+
+import java.util.List;
+
+/** One recommended item. */
+public final class Recommendation {
+    /** Its id. */
+    public final String item;
+
+    /** shared + personal; larger is better. */
+    public final double score;
+
+    /** Part of the score that the common items C give. */
+    public final double shared;
+
+    /** Part of the score that the personal items D give. */
+    public final double personal;
+
+    /** Strongest first; they add up to shared and personal. Empty unless asked for. */
+    public final List<Reason> reasons;
+
+    Recommendation(String item, double shared, double personal, List<Reason> reasons) {
+        this.item = item;
+        this.score = shared + personal;
+        this.shared = shared;
+        this.personal = personal;
+        this.reasons = reasons;
+    }
+}

@@ -1,0 +1,54 @@
+package io.fedrap.core;
+
+/** What {@link FedRap#runRound} did, and if nothing, why and when to come back. */
+public final class RoundReport {
+    /** An update was handed in. */
+    public final boolean joined;
+
+    /** A word of {@link Policy}, of the ledger, or a code of the coordinator; null when joined. */
+    public final String blockedBy;
+
+    /** Seconds until trying again could help; null where nobody said. */
+    public final Double retryAfter;
+
+    /** Number of the release that the round makes; null where there was no offer. */
+    public final Long step;
+
+    /** Bytes of the update, sealed. */
+    public final int sentBytes;
+
+    /** Of this device's own history, which stays here; null where nothing was computed. */
+    public final Double loss;
+
+    private RoundReport(
+            boolean joined, String blockedBy, Double retryAfter, Long step, int sentBytes, Double loss) {
+        this.joined = joined;
+        this.blockedBy = blockedBy;
+        this.retryAfter = retryAfter;
+        this.step = step;
+        this.sentBytes = sentBytes;
+        this.loss = loss;
+    }
+
+    static RoundReport blocked(String word) {
+        return new RoundReport(false, word, null, null, 0, null);
+    }
+
+    static RoundReport blocked(String word, Double retryAfter) {
+        return new RoundReport(false, word, retryAfter, null, 0, null);
+    }
+
+    /** There was an offer, which this device does not follow. */
+    static RoundReport declined(String word, long step) {
+        return new RoundReport(false, word, null, step, 0, null);
+    }
+
+    static RoundReport joined(Long step, int sentBytes, Double loss) {
+        return new RoundReport(true, null, null, step, sentBytes, loss);
+    }
+
+    @Override
+    public String toString() {
+        return joined ? "joined, " + sentBytes + " bytes" : "not joined: " + blockedBy;
+    }
+}

@@ -1,0 +1,31 @@
+package io.fedrap.core;
+
+/** The device's side of a round of `solve`; {@link RoundProblem} has the formulas. */
+final class SolveMethod {
+    private static final double TINY = Double.MIN_VALUE; // what is at least this is above 0
+    private static final double LARGEST = 1e6;
+
+    final int dim; // k
+    final double alpha; // weight of an interaction
+    final double w0; // weight of every item of the catalogue as "not chosen"
+    final double ridge; // lambda
+    final double order; // phi, weight of what came next
+    final int prefixes; // T, most of them in one round
+    final double beta; // recency within a prefix, as in Scoring
+    final double gamma;
+    final double tau;
+
+    /** Throws MALFORMED_MESSAGE, also for fields that are not known (PROTOCOL 5.1). */
+    SolveMethod(Fields f) {
+        f.only("name", "dim", "alpha", "w0", "ridge", "order", "prefixes", "beta", "gamma", "tau");
+        dim = (int) f.integer("dim", 1, 512, 32);
+        alpha = f.number("alpha", TINY, LARGEST, 5.0);
+        w0 = f.number("w0", 0, LARGEST, 1.0);
+        ridge = f.number("ridge", TINY, LARGEST, 10.0);
+        order = f.number("order", 0, 1, 0.5);
+        prefixes = (int) f.integer("prefixes", 0, 5000, 100);
+        beta = f.number("beta", 0, LARGEST, 10.0);
+        gamma = f.number("gamma", 0, LARGEST, 0.1);
+        tau = f.number("tau", TINY, LARGEST, 3.0);
+    }
+}

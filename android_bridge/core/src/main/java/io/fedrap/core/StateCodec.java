@@ -1,0 +1,97 @@
+package io.fedrap.core;
+
+import io.fedrap.core.FedRapException.Kind;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * How the parts of a device look in its store: msgpack, sealed by the store.
+ *
+ * <p>Nothing there is null but a value that was never written. What is of another version throws
+ * anything; {@link #another} says so in words.
+ */
+final class StateCodec {
+    private StateCodec() {}
+
+    static byte[] encode(Interaction one) {
+        return list(one.item, one.kind, one.weight, one.at);
+    }
+
+    static Interaction interaction(byte[] raw) {
+        List<?> parts = list(raw);
+        return new Interaction(
+                (String) parts.get(0), (String) parts.get(1), (Double) parts.get(2),
+                (Double) parts.get(3));
+    }
+
+    static byte[] consents(List<Consent> consents) {
+        List<Object> all = new ArrayList<>();
+        for (Consent one : consents) {
+            all.add(Arrays.<Object>asList(one.train, one.policy, one.at));
+        }
+        return MsgPack.encode(all);
+    }
+
+    static List<Consent> consents(byte[] raw) {
+        List<Consent> found = new ArrayList<>();
+        for (Object one : list(raw)) {
+            List<?> parts = (List<?>) one;
+            found.add(
+                    new Consent((Boolean) parts.get(0), (String) parts.get(1), (Double) parts.get(2)));
+        }
+        return found;
+    }
+
+    static byte[] ledger(List<Ledger.Entry> entries) {
+        List<Object> all = new ArrayList<>();
+        for (Ledger.Entry one : entries) {
+            all.add(MsgPack.encode(one.toMap()));
+        }
+        return MsgPack.encode(all);
+    }
+
+    static List<Ledger.Entry> ledger(byte[] raw) {
+        List<Ledger.Entry> found = new ArrayList<>();
+        for (Object one : list(raw)) {
+            found.add(Ledger.Entry.from(Fields.ofValue((byte[]) one, Fields.MAX_BYTES)));
+        }
+        return found;
+    }
+
+    static byte[] personal(Map<String, Double> parts) {
+        return MsgPack.encode(new LinkedHashMap<String, Object>(parts));
+    }
+
+    static Map<String, Double> personal(byte[] raw) {
+        Map<String, Double> found = new LinkedHashMap<>();
+        if (raw != null) {
+            for (Map.Entry<?, ?> one : ((Map<?, ?>) MsgPack.decode(raw, raw.length)).entrySet()) {
+                found.put((String) one.getKey(), (Double) one.getValue());
+            }
+        }
+        return found;
+    }
+
+    static byte[] list(Object... parts) {
+        return MsgPack.encode(Arrays.asList(parts));
+    }
+
+    /** An empty one where nothing was written. */
+    static List<?> list(byte[] raw) {
+        return raw == null ? new ArrayList<>() : (List<?>) MsgPack.decode(raw, raw.length);
+    }
+
+    /** What a record is that does not decode, though its seal is good; other errors stay as they are. */
+    static RuntimeException another(RuntimeException error) {
+        boolean ours = error instanceof FedRapException;
+        if (ours && ((FedRapException) error).kind() != Kind.MALFORMED_MESSAGE) {
+            return error;
+        }
+        return FedRapException.damaged(
+                "a record of another version; update the app, or delete the store to start afresh",
+                error);
+    }
+}

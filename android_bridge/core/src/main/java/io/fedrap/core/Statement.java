@@ -1,0 +1,90 @@
+package io.fedrap.core;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Locale;
+
+/** What a policy promises, in numbers and in words: the same as the coordinator says. */
+public final class Statement {
+    /** What is protected. */
+    public final String unit = "one device with everything it ever recorded";
+
+    /** What two worlds are told apart by. */
+    public final String adjacency = "zero-out: all contributions of the device replaced by zeros";
+
+    /** b, in released steps. */
+    public final long separation;
+
+    /** K, rounds that a device joins in its life. */
+    public final long cap;
+
+    /** z, standard deviation of the noise over the clip. */
+    public final double noise;
+
+    /** S, the largest norm of an update. */
+    public final double clip;
+
+    /** The largest norm of one row; NaN where there is none. */
+    public final double rowClip;
+
+    /** Does S follow a quantile? */
+    public final boolean clipAdapts;
+
+    /** Of epsilon. */
+    public final double delta;
+
+    /** Charged to a device that took part K times, unamplified; infinite without noise. */
+    public final double epsilon;
+
+    /** What epsilon rests on. */
+    public final List<String> assumptions;
+
+    Statement(Privacy rule) {
+        separation = rule.separation;
+        cap = rule.cap;
+        noise = rule.noise;
+        clip = rule.clip;
+        rowClip = rule.rowClip;
+        clipAdapts = rule.adapt != null;
+        delta = rule.delta;
+        epsilon = Accounting.chargedEpsilon(rule.cap, rule.chargedNoise(), rule.delta);
+        assumptions = Collections.unmodifiableList(assumptions(rule));
+    }
+
+    private static List<String> assumptions(Privacy rule) {
+        List<String> found = new ArrayList<>();
+        if (rule.noise == 0) {
+            found.add("noise is 0: nothing is promised");
+            return found;
+        }
+        found.add("nothing is assumed about who takes part when, and nothing is gained from sampling");
+        found.add(
+                "no device is in more than " + rule.cap + " releases, nor in two less than "
+                        + rule.separation
+                        + " steps apart; the coordinator and the device both see to it");
+        found.add("the aggregator clips every update, adds the noise and lets nobody see a sum without it");
+        found.add("every release was made under this policy, and a person has one device");
+        if (rule.coefficients.length > 1) {
+            double square = 0;
+            for (double one : rule.coefficients) {
+                square += one * one;
+            }
+            found.add(
+                    String.format(
+                            Locale.ROOT,
+                            "noise takes itself back over %d later steps; charged with |c| = %.3f,"
+                                    + " which needs the separation above",
+                            rule.coefficients.length - 1, Math.sqrt(square)));
+        }
+        if (rule.adapt != null) {
+            found.add(
+                    String.format(
+                            Locale.ROOT,
+                            "the clip follows one bit of each update; the bit is charged with the"
+                                    + " update, at z = %.3f in all",
+                            rule.chargedNoise()));
+        }
+        return found;
+    }
+}

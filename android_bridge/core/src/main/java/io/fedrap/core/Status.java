@@ -1,0 +1,59 @@
+package io.fedrap.core;
+
+/** Where this device stands. Nothing in it leaves the device. */
+public final class Status {
+    /** The user agreed to train. */
+    public final boolean consented;
+
+    /** The coordinator knows this device. */
+    public final boolean enrolled;
+
+    /** How many there are. */
+    public final int interactions;
+
+    /** Items with a row in D, as the last round left it. */
+    public final int personalItems;
+
+    /** Version of C; null before the first sync. */
+    public final Long release;
+
+    /** Rounds that this device is charged for. */
+    public final int rounds;
+
+    /** Of those rounds, unamplified; infinite without noise. */
+    public final double epsilon;
+
+    /** Updates that still have to be sent. */
+    public final int pending;
+
+    /** What computes rounds. */
+    public final String trainer;
+
+    /** Why a round would not run now: a word of {@link Policy}, or null. */
+    public final String blockedBy;
+
+    /** What the policy of the last round promises; null before one. */
+    public final Statement privacy;
+
+    /** Why the store was started afresh, once, in seconds since 1970 and words; null if it never was. */
+    public final StoreReset storeReset;
+
+    Status(
+            DeviceState state, String trainer, String blockedBy, StoreReset storeReset) {
+        java.util.List<Ledger.Entry> entries = state.entries();
+        LocalModel model = state.model();
+        this.consented = state.consented();
+        this.enrolled = state.credentials() != null;
+        this.interactions = state.recorded();
+        this.personalItems = state.personal().size();
+        this.release = model == null ? null : (Long) model.common.version;
+        this.rounds = Ledger.chargedSteps(entries);
+        this.epsilon = Ledger.epsilon(entries);
+        this.pending = state.outbox().size();
+        this.trainer = trainer;
+        this.blockedBy = blockedBy;
+        this.privacy =
+                entries.isEmpty() ? null : new Statement(entries.get(entries.size() - 1).rule);
+        this.storeReset = storeReset;
+    }
+}

@@ -1,0 +1,33 @@
+package io.fedrap.core;
+
+/**
+ * The seam to the coordinator, in domain verbs; addresses exist only in {@link UrlTransport}.
+ *
+ * <p>Every call throws COORDINATOR_UNREACHABLE, {@link UpdateRefused} or STOPPED, and nothing else
+ * for the peer.
+ */
+interface Transport {
+    /** Become a device of the task. */
+    Enrolled enrol(String token, byte[] publicKey, Proof proof);
+
+    /** A new certificate for the same key; a proof is made for a nonce never used before. */
+    Renewed renew(Signer signer, Proof proof, long nonce);
+
+    /** The latest release, or what makes it out of version {@code have}; null when that is it. */
+    News release(Long have);
+
+    /** The items from row {@code start} on. */
+    Catalogue catalogue(long start);
+
+    /** Ask for a place in a round, holding that release; {@code wait} seconds for the answer. */
+    Offer offer(Signer signer, long release, double wait);
+
+    /** Hand in a sealed update; the same bytes may be sent again. */
+    Accepted sendUpdate(Signer signer, byte[] round, byte[] body);
+
+    /** This device is no more; the coordinator drops its key. */
+    void forget(Signer signer);
+
+    /** Give back what was opened. */
+    void close();
+}

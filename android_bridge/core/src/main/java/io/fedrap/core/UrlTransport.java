@@ -1,0 +1,142 @@
+package io.fedrap.core;
+
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/** The coordinator over HTTP: the addresses of spec/PROTOCOL.md 2. */
+final class UrlTransport implements Transport {
+    private final HttpCall http;
+
+    UrlTransport(HttpCall http) {
+        this.http = http;
+    }
+
+    @Override
+    public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
+        byte[] body = Requests.enrol(token, publicKey, proof.kind, proof.blob);
+        byte[] raw =
+                call("POST", "/v1/enrol", body, Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
+        try {
+            return Enrolled.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
+    }
+
+    @Override
+    public Renewed renew(Signer signer, Proof proof, long nonce) {
+        byte[] raw = signed(signer, "/v1/renew", Requests.renew(nonce, proof.kind, proof.blob), 0);
+        try {
+            return Renewed.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
+    }
+
+    @Override
+    public News release(Long have) {
+        String path = "/v1/releases/latest" + (have == null ? "" : "?have=" + have);
+        Map<String, String> headers = new LinkedHashMap<>();
+        headers.put("Accept-Encoding", "gzip");
+        if (have != null) {
+            headers.put("If-None-Match", "\"c" + have + "\"");
+        }
+        HttpCall.Answer answer = call("GET", path, new byte[0], headers, http.largest(), 0);
+        if (answer.status == 304) {
+            return null;
+        }
+        try {
+            Fields fields = Fields.ofMessage(answer.body, http.largest(), "release", "delta");
+            boolean whole = fields.text("type", 1, 40).equals("release");
+            return whole ? new News(Release.from(fields)) : new News(Delta.from(fields));
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
+    }
+
+    @Override
+    public Catalogue catalogue(long start) {
+        Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
+        String path = "/v1/catalogue?start=" + start;
+        byte[] raw = call("GET", path, new byte[0], headers, http.largest(), 0).body;
+        try {
+            return Catalogue.decode(raw, http.largest());
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
+    }
+
+    @Override
+    public Offer offer(Signer signer, long release, double wait) {
+        byte[] raw = signed(signer, "/v1/offers", Requests.offer(release, wait), wait);
+        try {
+            return Offer.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
+    }
+
+    @Override
+    public Accepted sendUpdate(Signer signer, byte[] round, byte[] body) {
+        byte[] raw = signed(signer, "/v1/rounds/" + Bytes.hex(round) + "/updates", body, 0);
+        try {
+            return Accepted.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
+    }
+
+    @Override
+    public void forget(Signer signer) {
+        byte[] raw = signed(signer, "/v1/forget", Requests.forget(), 0);
+        try {
+            Fields.ofMessage(raw, Fields.MAX_BYTES, "forgotten");
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
+    }
+
+    @Override
+    public void close() {
+        http.close();
+    }
+
+    private byte[] signed(Signer signer, String path, byte[] body, double wait) {
+        try {
+            return signedOnce(signer, path, body, wait);
+        } catch (UpdateRefused refused) {
+            // A proxy may have sent the request twice; a fresh nonce settles it.
+            if (!refused.is("replayed")) {
+                throw refused;
+            }
+        }
+        return signedOnce(signer, path, body, wait);
+    }
+
+    private byte[] signedOnce(Signer signer, String path, byte[] body, double wait) {
+        Map<String, String> headers = signer.headers("POST", path, body);
+        return call("POST", path, body, headers, Fields.MAX_BYTES, wait).body;
+    }
+
+    /** A good answer: 200, or 304 without a body. */
+    private HttpCall.Answer call(
+            String method, String path, byte[] body, Map<String, String> headers, int limit, double wait) {
+        HttpCall.Answer answer = http.exchange(method, path, body, headers, limit, wait);
+        if (answer.status == 200 || answer.status == 304) {
+            return answer;
+        }
+        Problem problem = Problem.read(answer.status, answer.body, answer.retryAfter);
+        if (problem.code.isEmpty()) { // whatever is not one of ours means: try again later
+            throw FedRapException.unreachable(
+                    "status " + answer.status + " without a problem document that is known here");
+        }
+        throw new UpdateRefused(problem);
+    }
+
+    /** What is not a message of this protocol came from somebody else, or changed on the way. */
+    private static FedRapException notOurs(FedRapException error) {
+        return FedRapException.unreachable(
+                "not an answer of this protocol: " + error.getMessage(), error);
+    }
+}

@@ -1,0 +1,52 @@
+package io.fedrap.core;
+
+import java.util.Map;
+
+/** Values of the core out of the vectors' JSON. */
+final class Made {
+    private Made() {}
+
+    /** C as stored in a vector, version 1. */
+    static SharedMatrix common(Vectors.Case stored) {
+        double[] wide = stored.numbers("scales");
+        float[] scales = new float[wide.length];
+        for (int i = 0; i < wide.length; i++) {
+            scales[i] = (float) wide[i];
+        }
+        double[] steps = stored.numbers("values");
+        byte[] values = new byte[steps.length];
+        for (int i = 0; i < steps.length; i++) {
+            values[i] = (byte) steps[i];
+        }
+        return new SharedMatrix(1, new QuantizedRows(values, scales, (int) stored.integer("dim")));
+    }
+
+    static History history(Vectors.Case stored) {
+        return new History(stored.integers("rows"), stored.numbers("weights"));
+    }
+
+    static Scoring scoring(Vectors.Case stored) {
+        return Scoring.from(fields(stored.fields));
+    }
+
+    static SolveMethod method(Vectors.Case stored) {
+        return new SolveMethod(fields(stored.fields));
+    }
+
+    static Privacy privacy(Vectors.Case stored) {
+        return new Privacy(fields(stored.fields));
+    }
+
+    static Fields fields(Map<?, ?> map) {
+        return Fields.ofValue(MsgPack.encode(map), 1 << 20);
+    }
+
+    static Taste taste(Vectors.Case one) {
+        SharedMatrix common = common(one.inner("model"));
+        return new Taste(
+                common,
+                common.gram(),
+                history(one.inner("history")),
+                scoring(one.inner("scoring")));
+    }
+}

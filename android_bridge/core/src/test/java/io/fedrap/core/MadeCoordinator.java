@@ -1,0 +1,153 @@
+package io.fedrap.core;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** A coordinator in memory, made by hand: honest unless a test changes what it says. */
+class MadeCoordinator implements Transport {
+    static final byte[] TASK = new byte[16];
+    static final int SIZE = 8;
+    static final int DIM = 4;
+
+    final List<String> calls = new ArrayList<>();
+    final List<byte[]> sent = new ArrayList<>();
+    final byte[] sealKey = P256.point(P256.generate().getPublic());
+    final Map<String, Object> privacy = new LinkedHashMap<>();
+    final Map<String, Object> method = new LinkedHashMap<>();
+    final Map<String, FedRapException> failing = new LinkedHashMap<>(); // by verb
+    Runnable during = () -> {}; // an update is on its way
+    byte[] round = new byte[16];
+    long step = 1;
+    long version = 1;
+    String scoring = "solve";
+    long minUpdates = 2;
+    byte[] model; // null: that of the release
+
+    MadeCoordinator() {
+        method.put("name", "solve");
+        method.put("dim", DIM);
+    }
+
+    static UpdateRefused refusal(String code, Double retryAfter) {
+        String after = retryAfter == null ? "" : ", \"retry_after\": " + retryAfter;
+        String text = "{\"type\": \"urn:fedrap:problem:" + code + "\", \"detail\": \"no\"" + after + "}";
+        return new UpdateRefused(Problem.read(409, text.getBytes(StandardCharsets.UTF_8), null));
+    }
+
+    /** A message of this type. */
+    static byte[] raw(String type, Object... pairs) {
+        Map<String, Object> fields = Fields.start(type);
+        fields.putAll(Export.map(pairs));
+        return MsgPack.encode(fields);
+    }
+
+    static FedRapException silence() {
+        return new FedRapException(FedRapException.Kind.COORDINATOR_UNREACHABLE, "no answer");
+    }
+
+    private void called(String verb) {
+        calls.add(verb);
+        if (failing.containsKey(verb)) {
+            throw failing.get(verb);
+        }
+    }
+
+    @Override
+    public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
+        called("enrol");
+        return Enrolled.decode(raw("enrolled", "device", new byte[16], "task", TASK));
+    }
+
+    @Override
+    public Renewed renew(Signer signer, Proof proof, long nonce) {
+        called("renew");
+        return Renewed.decode(raw("renewed", "certificate", new byte[0]));
+    }
+
+    @Override
+    public News release(Long have) {
+        called("release");
+        return have != null && have == version ? null : new News(release());
+    }
+
+    private Release release() {
+        return Release.decode(rawRelease(), Integer.MAX_VALUE);
+    }
+
+    /** The bytes of the latest release. */
+    byte[] rawRelease() {
+        double[] numbers = new double[SIZE * DIM];
+        for (int i = 0; i < numbers.length; i++) {
+            numbers[i] = Math.sin(i + version);
+        }
+        QuantizedRows items = QuantizedRows.of(numbers, DIM, null);
+        byte[] all = items.values;
+        byte[] bitmap = new byte[all.length / 8];
+        byte[] known = new byte[all.length];
+        int count = 0;
+        for (int i = 0; i < all.length; i++) {
+            if (all[i] != 0) {
+                bitmap[i / 8] |= 1 << i % 8;
+                known[count++] = all[i];
+            }
+        }
+        return raw(
+                "release", "task", TASK, "version", version, "step", Math.max(0, version - 1), "size", SIZE,
+                "dim", DIM, "catalogue", 1, "scoring", Export.map("name", scoring),
+                "model", SharedMatrix.hash(items), "scales", LittleEndian.bytes(items.scales),
+                "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count));
+    }
+
+    @Override
+    public Catalogue catalogue(long start) {
+        called("catalogue");
+        return Catalogue.decode(rawCatalogue(start), Integer.MAX_VALUE);
+    }
+
+    static byte[] rawCatalogue(long start) {
+        StringBuilder names = new StringBuilder();
+        for (long row = start; row < SIZE; row++) {
+            names.append("item-").append(row).append('\n');
+        }
+        byte[] items = names.toString().getBytes(StandardCharsets.UTF_8);
+        return raw(
+                "catalogue", "version", 1, "start", start, "count", SIZE - start, "items", items,
+                "retired", new byte[0]);
+    }
+
+    @Override
+    public Offer offer(Signer signer, long release, double wait) {
+        called("offer");
+        return Offer.decode(rawOffer());
+    }
+
+    byte[] rawOffer() {
+        byte[] plan =
+                MsgPack.encode(
+                        Export.map("method", method, "privacy", privacy, "min_updates", minUpdates));
+        byte[] digest = model == null ? release().model : model;
+        return raw(
+                "offer", "task", TASK, "round", round, "step", step, "plan", plan,
+                "release", version, "model", digest, "seal_key", sealKey, "seal_id", new byte[8],
+                "closes_in", 60.0);
+    }
+
+    @Override
+    public Accepted sendUpdate(Signer signer, byte[] round, byte[] body) {
+        during.run();
+        called("send");
+        sent.add(body);
+        return Accepted.decode(raw("accepted", "round", round, "digest", Bytes.sha256(body)));
+    }
+
+    @Override
+    public void forget(Signer signer) {
+        called("forget");
+    }
+
+    @Override
+    public void close() {}
+}

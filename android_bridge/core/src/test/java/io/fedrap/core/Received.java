@@ -1,0 +1,48 @@
+package io.fedrap.core;
+
+import java.util.Arrays;
+import java.util.List;
+
+/** What a device receives, read by the name of its type. Needs no test library. */
+final class Received {
+    static final List<String> TYPES =
+            Arrays.asList(
+                    "enrolled", "certificate", "renewed", "offer", "accepted", "release", "delta",
+                    "catalogue", "forgotten", "plan", "scoring", "offer-request");
+    private static final int LIMIT = 1 << 20;
+
+    private Received() {}
+
+    static Object read(String type, byte[] raw) {
+        switch (type) {
+            case "enrolled":
+                return Enrolled.decode(raw);
+            case "certificate":
+                return Certificate.decode(raw);
+            case "renewed":
+                return Renewed.decode(raw);
+            case "offer":
+                return Offer.decode(raw);
+            case "accepted":
+                return Accepted.decode(raw);
+            case "release":
+                return Release.decode(raw, LIMIT);
+            case "delta":
+                return Delta.decode(raw, LIMIT);
+            case "catalogue":
+                return Catalogue.decode(raw, LIMIT);
+            case "forgotten":
+                return Fields.ofMessage(raw, LIMIT, "forgotten");
+            case "plan":
+                return Plan.decode(raw);
+            case "scoring":
+                return Scoring.ofSolve(Fields.ofValue(raw, Plan.MAX_BYTES));
+            case "offer-request":
+                // No device reads a request: here it shows what every message is refused for.
+                Fields f = Fields.ofMessage(raw, LIMIT, "offer-request");
+                return Requests.offer(f.count("release"), f.number("wait", 0, 600, 0));
+            default:
+                throw new IllegalArgumentException(type);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+package io.fedrap.core;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+
+/** What every trainer promises; a test of a trainer extends this. */
+public abstract class TrainerContract {
+    /** The trainer to test. */
+    protected abstract LocalTrainer trainer();
+
+    @Test
+    void aCaseToFollowByHand() {
+        // M = 1 + 2·1^2 = 3, x = 2·1/3, g = 2·(2/3 - 1)·2/3 = -4/9.
+        LocalShare share = one(new ShareProblem(d(1), 0, d(2), d(1), 1));
+        Vectors.close(d(2.0 / 3), share.user());
+        Vectors.close(d(-4.0 / 9), share.gradients());
+        Vectors.close(1.0 / 3, share.loss());
+    }
+
+    @TestFactory
+    Stream<DynamicTest> vectorsOfShares() {
+        return Vectors.each("share_of_round", one -> check(one, "clip"));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> vectorsOfUpdates() {
+        return Vectors.each("update_of_round", one -> check(one, "privacy"));
+    }
+
+    private void check(Vectors.Case one, String how) {
+        SharedMatrix common = Made.common(one.inner("model"));
+        java.util.Map<Object, Object> method = new java.util.HashMap<>(one.inner("method").fields);
+        Privacy rule;
+        if (how.equals("clip")) { // of the whole history alone
+            method.put("order", 0.0);
+            rule = new Privacy(Made.fields(Collections.singletonMap("clip", one.number("clip"))));
+        } else {
+            rule = Made.privacy(one.inner("privacy"));
+        }
+        RoundProblem problem =
+                new RoundProblem(
+                        common,
+                        common.gram(),
+                        Made.history(one.inner("history")),
+                        new SolveMethod(Made.fields(method)));
+        List<LocalShare> shares = trainer().solve(problem.problems);
+        RowUpdate sent = problem.join(shares).clipped(rule);
+        Vectors.close(one.number("loss"), shares.get(0).loss());
+        Vectors.close(one.numbers("values"), sent.values);
+        Vectors.close(one.numbers("triangle"), sent.triangle);
+    }
+
+    @Test
+    void shortAndLongHistoriesOfAllWidths() {
+        int seed = 0;
+        for (int count : new int[] {0, 1, 2, 100, 1000}) {
+            for (int dim : new int[] {1, 2, 17, 64}) {
+                agrees(Collections.singletonList(problem(seed++, count, dim, 0, 0)));
+            }
+        }
+    }
+
+    @Test
+    void extremeWeights() {
+        for (int seed = 0; seed < 20; seed++) {
+            agrees(Collections.singletonList(problem(seed, 40, 16, -6, 6)));
+            agrees(Collections.singletonList(problem(seed, 40, 16, 6, 6)));
+            agrees(Collections.singletonList(problem(seed, 40, 16, -6, -6)));
+        }
+    }
+
+    @Test
+    void manyAtOnceAnswerInTheirOrder() {
+        List<ShareProblem> many = new ArrayList<>();
+        for (int i = 0; i < 150; i++) {
+            ShareProblem one = problem(i, i * 7 % 40, 8, 0, 0);
+            // Most share a G, as those of a round do; some have another.
+            double[] base = i % 20 == 0 ? one.base() : problem(1, 1, 8, 0, 0).base();
+            many.add(new ShareProblem(one.own, 0, one.weights, base, 8));
+        }
+        agrees(many);
+        assertEquals(0, trainer().solve(Collections.emptyList()).size());
+    }
+
+    @Test
+    void nothingIsChangedAndTheAnswerIsTheSame() {
+        ShareProblem problem = problem(5, 30, 8, -1, 1);
+        double[] own = problem.own.clone();
+        double[] weights = problem.weights.clone();
+        double[] base = problem.base().clone();
+        LocalShare first = one(problem);
+        LocalShare second = one(problem);
+        assertArrayEquals(first.user(), second.user());
+        assertArrayEquals(first.gradients(), second.gradients());
+        assertArrayEquals(own, problem.own);
+        assertArrayEquals(weights, problem.weights);
+        assertArrayEquals(base, problem.base());
+    }
+
+    @Test
+    void severalThreadsMayUseIt() throws Exception {
+        ExecutorService threads = Executors.newFixedThreadPool(4);
+        try {
+            List<Callable<Boolean>> calls = new ArrayList<>();
+            for (int i = 0; i < 40; i++) {
+                int seed = i;
+                calls.add(
+                        () -> {
+                            agrees(Collections.singletonList(problem(seed, 20, 8, 0, 0)));
+                            return true;
+                        });
+            }
+            for (Future<Boolean> done : threads.invokeAll(calls)) {
+                done.get();
+            }
+        } finally {
+            threads.shutdown();
+        }
+    }
+
+    @Test
+    void aModelWithoutFiniteAnswerIsRefused() {
+        double[][] bases = {d(0, 0, 0, 0), d(Double.NaN, 0, 0, 1), d(1, 0, 0, -1)};
+        double[][] rows = {d(0, 0), d(1, 1), d(0, 1)};
+        for (int i = 0; i < bases.length; i++) {
+            ShareProblem broken = new ShareProblem(rows[i], 0, d(1), bases[i], 2);
+            FedRapException error = assertThrows(FedRapException.class, () -> one(broken));
+            assertEquals(FedRapException.Kind.BROKEN_MODEL, error.kind());
+        }
+    }
+
+    private LocalShare one(ShareProblem problem) {
+        return trainer().solve(Collections.singletonList(problem)).get(0);
+    }
+
+    /** With the plain trainer, which the vectors of float64 NumPy hold to the formulas. */
+    private void agrees(List<ShareProblem> problems) {
+        List<LocalShare> expected = new JvmTrainer().solve(problems);
+        List<LocalShare> found = trainer().solve(problems);
+        assertEquals(expected.size(), found.size());
+        for (int i = 0; i < expected.size(); i++) {
+            Vectors.close(expected.get(i).user, found.get(i).user);
+            Vectors.close(expected.get(i).gradients, found.get(i).gradients);
+            Vectors.close(expected.get(i).loss, found.get(i).loss);
+        }
+    }
+
+    /** A problem as a release gives it, weights 5·10^e with e between two exponents. */
+    private static ShareProblem problem(int seed, int count, int dim, double low, double high) {
+        Random random = new Random(seed);
+        double[] catalogue = random.doubles(200L * dim, -0.3, 0.3).toArray();
+        double[] base = new double[dim * dim];
+        for (int row = 0; row < 200; row++) {
+            Dense.addSquare(base, catalogue, row * dim, dim, 1.0);
+        }
+        Dense.mirror(base, dim);
+        for (int i = 0; i < dim; i++) {
+            base[i * dim + i] += 10.0;
+        }
+        double[] own = random.doubles((long) count * dim, -0.3, 0.3).toArray();
+        double[] weights = new double[count];
+        for (int i = 0; i < count; i++) {
+            weights[i] = 5.0 * Math.pow(10.0, low + (high - low) * random.nextDouble());
+        }
+        return new ShareProblem(own, 0, weights, base, dim);
+    }
+
+    private static double[] d(double... numbers) {
+        return Arrays.copyOf(numbers, numbers.length);
+    }
+}

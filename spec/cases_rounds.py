@@ -1,0 +1,139 @@
+"""Vectors of a device in a round: the whole update before it is quantised, and its ledger."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from fedrap.ledger import Entry, Floor, charged_steps, epsilon, why_not
+from fedrap_core.learn import compute_share
+from fedrap_core.plan import Adapt, Plan, Privacy, SolveMethod
+from fedrap_core.prefixes import join_shares, pose_round
+from fedrap_core.privacy import clip_share
+from spec.vector_format import (
+    TOLERANCE,
+    Case,
+    File,
+    builtins,
+    common_items,
+    history,
+    model,
+    rounded,
+)
+
+_SOME = model("a round", 40, 6)
+_TAPS: Case = {
+    "rows": [3, 17, 3, 0, 39, 8, 17, 21, 5],
+    "weights": [1.0, 2.0, 0.5, 1.0, 1.0, 3.0, 1.0, 1.0, 0.25],
+}
+
+
+def updates_of_rounds() -> File:
+    """update_of_round.json: history and plan to what is quantised and sent."""
+    one: Case = {"rows": [7], "weights": [1.0]}
+    two: Case = {"rows": [7, 2], "weights": [1.0, 1.0]}
+    none: Case = {"rows": [], "weights": []}
+    method, loose = SolveMethod(dim=6), Privacy(clip=1e4)
+    given: list[tuple[str, Case, SolveMethod, Privacy]] = [
+        ("what came next weighs half", _TAPS, method, loose),
+        ("only what came next", _TAPS, SolveMethod(dim=6, order=1.0), loose),
+        ("order 0: the history as a whole", _TAPS, SolveMethod(dim=6, order=0.0), loose),
+        ("the newest three prefixes", _TAPS, SolveMethod(dim=6, prefixes=3), loose),
+        ("no prefixes", _TAPS, SolveMethod(dim=6, prefixes=0), loose),
+        ("one item has nothing before it", one, method, loose),
+        ("two items", two, method, loose),
+        ("an empty history", none, method, loose),
+        ("rows clipped", _TAPS, method, Privacy(clip=1e4, row_clip=0.5)),
+        ("rows clipped, then the whole", _TAPS, method, Privacy(clip=0.75, row_clip=0.5)),
+        ("a bit: it does not fit", _TAPS, method, Privacy(clip=0.75, adapt=Adapt())),
+        ("a bit: it fits", _TAPS, method, Privacy(clip=1e4, adapt=Adapt())),
+        (
+            "a bit: with its rows clipped it fits",
+            _TAPS,
+            method,
+            Privacy(clip=3.0, row_clip=0.5, adapt=Adapt()),
+        ),
+    ]
+    about = (
+        "rows, values and triangle are what is quantised: the history as a whole and what came "
+        "next (5.4), rows clipped, then the whole, with the clipping bit (5.2, 5.6). loss is of "
+        "the history as a whole. A float is right within absolute + relative*|expected|."
+    )
+    return {"about": about, "tolerance": TOLERANCE, "cases": [_update_case(*c) for c in given]}
+
+
+def _update_case(comment: str, taps: Case, method: SolveMethod, rule: Privacy) -> Case:
+    common = common_items(_SOME)
+    problem = pose_round(common, common.gram(), history(taps), method)
+    share = join_shares(problem, [compute_share(one) for one in problem.problems])
+    sent = clip_share(share.update, rule)
+    return {
+        "comment": comment, "valid": True, "model": _SOME, "history": taps,
+        "method": builtins(method), "privacy": builtins(rule), "loss": rounded(share.loss),
+        "rows": sent.rows.tolist(), "values": rounded(sent.values),
+        "triangle": rounded(sent.triangle), "fits": sent.fits,
+    }  # fmt: skip
+
+
+def ledgers() -> File:
+    """ledger.json: what a device took part in, an offer, and what it says to it."""
+    noisy, banded = _noise(2.0), _noise(2.0, coefficients=(1.0, 0.75), adapt=Adapt(noise=4.0))
+    given: list[tuple[str, list[tuple[int, Privacy]], int, Plan, Floor]] = [
+        ("the first offer", [], 1, Plan(), Floor()),
+        ("b steps later", [(1, noisy)], 3, Plan(privacy=noisy), Floor()),
+        ("a step too soon", [(1, noisy)], 2, Plan(privacy=noisy), Floor()),
+        ("too near to a later step", [(9, noisy)], 8, Plan(privacy=noisy), Floor()),
+        ("the floor wants more steps between", [(1, noisy)], 4, Plan(), Floor(separation=4)),
+        ("the plan wants more steps between", [(1, noisy)], 4, Plan(privacy=_noise(2.0, b=5)),
+         Floor()),
+        ("the plan's cap is reached", [(s, noisy) for s in (1, 3, 5)], 9,
+         Plan(privacy=_noise(2.0, cap=3)), Floor()),
+        ("the floor's cap is reached", [(1, noisy), (3, noisy)], 9, Plan(), Floor(cap=2)),
+        ("the same step again", [(3, noisy)], 3, Plan(privacy=noisy), Floor()),
+        ("a step that was tried twice counts once", [(3, noisy)] * 2, 3, Plan(privacy=noisy),
+         Floor(cap=1)),
+        ("a third try was the last", [(3, noisy)] * 3, 3, Plan(privacy=noisy), Floor()),
+        ("too few updates in a release", [], 1, Plan(min_updates=1), Floor()),
+        ("too little noise", [], 1, Plan(privacy=_noise(0.5)), Floor(min_noise=1.0)),
+        ("bands and a bit cost noise", [], 1, Plan(privacy=banded), Floor(min_noise=1.6)),
+        ("bands and a bit, just enough", [], 1, Plan(privacy=banded), Floor(min_noise=1.5)),
+        ("two policies: the smaller delta counts", [(1, noisy), (5, _noise(1.0, delta=1e-7))], 9,
+         Plan(), Floor()),
+        ("two tries of one step: the lesser noise counts", [(1, noisy), (1, _noise(1.0))], 9,
+         Plan(), Floor()),
+        ("once without noise", [(1, noisy), (5, Privacy())], 9, Plan(), Floor()),
+    ]  # fmt: skip
+    about = (
+        "entries: the steps that this device took part in, each with the policy that it agreed to; "
+        "answer: null when it agrees to an offer of this step and plan, or the word for what its "
+        "floor or its own record forbids (7.5, 5.5); charged and epsilon are what the entries cost."
+        " A float is right within absolute + relative*|expected|."
+    )
+    return {"about": about, "tolerance": TOLERANCE, "cases": [_ledger_case(*c) for c in given]}
+
+
+def _noise(z: float, b: int = 2, **rest: Any) -> Privacy:
+    return Privacy(noise=z, separation=b, **rest)
+
+
+def _ledger_case(
+    comment: str, taken: list[tuple[int, Privacy]], step: int, plan: Plan, floor: Floor
+) -> Case:
+    entries = [
+        Entry(s, bytes([n]) * 16, rule.charged_noise, rule.delta, 0.0, rule)
+        for n, (s, rule) in enumerate(taken)
+    ]
+    spent = epsilon(entries)
+    return {
+        "comment": comment,
+        "valid": True,
+        "entries": [{"step": s, "privacy": builtins(rule)} for s, rule in taken],
+        "step": step,
+        "plan": builtins(plan),
+        "floor": msgspec.to_builtins(floor),
+        "answer": why_not(entries, step, plan, floor),
+        "charged": len(charged_steps(entries)),
+        "epsilon": rounded(spent) if math.isfinite(spent) else "Infinity",
+    }
