@@ -56,12 +56,10 @@ public class RoundJobServiceTest {
         assertTrue(asked.await(10, TimeUnit.SECONDS));
         assertTrue("to be run again", service.onStopJob(JobDriver.parameters(job)));
         phone.coordinator.honestAgain();
-        for (int tries = 0; tries < 500; tries++) {
-            if (!Policy.ALREADY_RUNNING.equals(probe())) {
-                break;
-            }
+        for (int tries = 0; Policy.ALREADY_RUNNING.equals(probe()) && tries < 500; tries++) {
             Thread.sleep(10);
         }
+        assertEquals("what hung was ended", Policy.METERED, probe());
         assertFalse("the system has it back", Shadows.shadowOf(service).getIsJobFinished());
         assertEquals("and keeps it", job, phone.pending());
     }
