@@ -3,10 +3,7 @@ package io.fedrap.android;
 import android.security.keystore.KeyGenParameterSpec;
 import java.io.InputStream;
 import java.io.OutputStream;
-import java.security.AlgorithmParameters;
-import java.security.GeneralSecurityException;
 import java.security.InvalidAlgorithmParameterException;
-import java.security.InvalidKeyException;
 import java.security.Key;
 import java.security.KeyStoreSpi;
 import java.security.Provider;
@@ -20,8 +17,6 @@ import java.util.Date;
 import java.util.Enumeration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import javax.crypto.Cipher;
-import javax.crypto.CipherSpi;
 import javax.crypto.KeyGeneratorSpi;
 import javax.crypto.SecretKey;
 import javax.crypto.spec.SecretKeySpec;
@@ -41,7 +36,7 @@ final class TestKeystore extends Provider {
         super(KeystoreWrap.KEYSTORE, "1", "a Keystore for tests");
         put("KeyStore.AndroidKeyStore", Entries.class.getName());
         put("KeyGenerator.AES", Maker.class.getName());
-        put("Cipher.AES/GCM/NoPadding", Gcm.class.getName());
+        put("Cipher.AES/GCM/NoPadding", TestKeystoreCipher.class.getName());
         put("Cipher.AES/GCM/NoPadding SupportedKeyClasses", Opaque.class.getName());
     }
 
@@ -85,9 +80,9 @@ final class TestKeystore extends Provider {
     }
 
     /** A handle: what it stands for stays inside. */
-    private static final class Opaque implements SecretKey {
-        private final SecretKeySpec inside;
-        private volatile boolean valid = true;
+    static final class Opaque implements SecretKey {
+        final SecretKeySpec inside;
+        volatile boolean valid = true;
 
         Opaque() {
             byte[] raw = new byte[32];
@@ -149,97 +144,6 @@ final class TestKeystore extends Provider {
             ENTRIES.put(asked.getKeystoreAlias(), fresh);
             return fresh;
         }
-    }
-
-    /** Made through the provider. */
-    public static final class Gcm extends CipherSpi {
-        private final Cipher real;
-
-        public Gcm() throws GeneralSecurityException {
-            real = Cipher.getInstance("AES/GCM/NoPadding", "SunJCE");
-        }
-
-        @Override
-        protected void engineInit(int mode, Key key, AlgorithmParameterSpec spec, SecureRandom random)
-                throws InvalidKeyException, InvalidAlgorithmParameterException {
-            if (!(key instanceof Opaque) || !((Opaque) key).valid) {
-                throw new InvalidKeyException("Key permanently invalidated");
-            }
-            if (mode == Cipher.ENCRYPT_MODE && spec != null) {
-                throw new InvalidAlgorithmParameterException("Caller-provided IV not permitted");
-            }
-            real.init(mode, ((Opaque) key).inside, spec);
-        }
-
-        @Override
-        protected void engineInit(int mode, Key key, SecureRandom random) throws InvalidKeyException {
-            try {
-                engineInit(mode, key, (AlgorithmParameterSpec) null, random);
-            } catch (InvalidAlgorithmParameterException error) {
-                throw new InvalidKeyException(error);
-            }
-        }
-
-        @Override
-        protected void engineInit(int mode, Key key, AlgorithmParameters params, SecureRandom random)
-                throws InvalidAlgorithmParameterException {
-            throw new InvalidAlgorithmParameterException("a GCMParameterSpec is needed");
-        }
-
-        @Override
-        protected void engineUpdateAAD(byte[] source, int offset, int length) {
-            real.updateAAD(source, offset, length);
-        }
-
-        @Override
-        protected byte[] engineDoFinal(byte[] input, int offset, int length)
-                throws javax.crypto.IllegalBlockSizeException, javax.crypto.BadPaddingException {
-            return real.doFinal(input, offset, length);
-        }
-
-        @Override
-        protected int engineDoFinal(byte[] in, int from, int length, byte[] out, int to)
-                throws javax.crypto.ShortBufferException, javax.crypto.IllegalBlockSizeException,
-                        javax.crypto.BadPaddingException {
-            return real.doFinal(in, from, length, out, to);
-        }
-
-        @Override
-        protected byte[] engineUpdate(byte[] input, int offset, int length) {
-            return real.update(input, offset, length);
-        }
-
-        @Override
-        protected int engineUpdate(byte[] in, int from, int length, byte[] out, int to)
-                throws javax.crypto.ShortBufferException {
-            return real.update(in, from, length, out, to);
-        }
-
-        @Override
-        protected byte[] engineGetIV() {
-            return real.getIV();
-        }
-
-        @Override
-        protected AlgorithmParameters engineGetParameters() {
-            return real.getParameters();
-        }
-
-        @Override
-        protected int engineGetOutputSize(int length) {
-            return real.getOutputSize(length);
-        }
-
-        @Override
-        protected int engineGetBlockSize() {
-            return 16;
-        }
-
-        @Override
-        protected void engineSetMode(String mode) {}
-
-        @Override
-        protected void engineSetPadding(String padding) {}
     }
 
     /** Made through the provider. */
