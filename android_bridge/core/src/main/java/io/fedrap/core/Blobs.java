@@ -1,11 +1,12 @@
 package io.fedrap.core;
 
 import java.io.IOException;
+import java.security.SecureRandom;
 import java.util.Collection;
 import java.util.List;
 
 /**
- * Large values of a store, each sealed in a file of its own under a number that is never used twice.
+ * Large values of a store, each sealed in a file of its own under a random number: none comes twice.
  *
  * <p>A file is durable before the record that names it is written, and deleted after the record that
  * names another one; what nobody names is deleted at the next opening.
@@ -15,21 +16,16 @@ final class Blobs {
 
     private final FileLayer files;
     private final Sealer sealer;
-    private long next = 1;
+    private final SecureRandom random = new SecureRandom();
 
     Blobs(FileLayer files, Sealer sealer) {
         this.files = files;
         this.sealer = sealer;
     }
 
-    /** Numbers from here on are new. */
-    void startAfter(long number) {
-        next = Math.max(next, number + 1);
-    }
-
     /** The number of a value; {@code made} has it also when this fails half-way. */
     long write(byte[] value, Collection<Long> made) throws IOException {
-        long number = next++;
+        long number = random.nextLong() >>> 1;
         made.add(number);
         files.write(NAME + number, sealer.seal(place(number), value));
         files.sync(NAME + number);
@@ -78,12 +74,6 @@ final class Blobs {
                 // Nobody names it any more.
             }
         }
-    }
-
-    /** The number in the name of a file; -1 where there is none. */
-    static long number(String name) {
-        String digits = name.substring(NAME.length());
-        return digits.matches("[0-9]{1,18}") ? Long.parseLong(digits) : -1;
     }
 
     private static String place(long number) {

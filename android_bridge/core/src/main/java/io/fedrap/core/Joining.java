@@ -64,7 +64,7 @@ final class Joining {
         try {
             return conditions.blockedBy();
         } catch (RuntimeException error) {
-            config.onError.heard(error);
+            hear(error);
             return Policy.NOT_IDLE;
         }
     }
@@ -72,26 +72,42 @@ final class Joining {
     private RoundReport joined(Turn mine, double wait) {
         Transport transport = transport(mine, config.limits);
         try {
-            String token = null;
-            if (state.credentials() == null) {
-                try {
-                    token = config.token.token();
-                } catch (Exception error) { // the app's own: its backend may be out of reach
-                    config.onError.heard(error);
-                    return RoundReport.blocked(Policy.NO_TOKEN);
-                }
-            }
-            Membership membership = new Membership(state, transport, token, config.attest);
-            return new RoundRunner(
-                            state, transport, membership, config.trainer, config.floor, wait, mine,
-                            config.watcher)
-                    .run();
-        } catch (UpdateRefused refused) {
-            return refused(refused);
+            return attempted(mine, transport, wait);
         } catch (FedRapException error) {
             return failed(mine, error);
         } finally {
             end(mine, transport);
+        }
+    }
+
+    private RoundReport attempted(Turn mine, Transport transport, double wait) {
+        String token = null;
+        if (state.credentials() == null) {
+            try {
+                token = config.token.token();
+            } catch (Exception error) { // the app's own: its backend may be out of reach
+                hear(error);
+                return RoundReport.blocked(Policy.NO_TOKEN);
+            }
+        }
+        Membership membership = new Membership(state, transport, token, config.attest);
+        RoundRunner runner =
+                new RoundRunner(
+                        state, transport, membership, config.trainer, config.floor, wait, mine,
+                        config.watcher);
+        try {
+            return runner.run();
+        } catch (UpdateRefused refused) {
+            return refused(refused);
+        }
+    }
+
+    /** Whatever the app's listener does, the report is given. */
+    private void hear(Exception error) {
+        try {
+            config.onError.heard(error);
+        } catch (RuntimeException again) {
+            // There is nobody left to tell.
         }
     }
 
@@ -100,7 +116,7 @@ final class Joining {
             state.keepWait(Math.min(refused.retryAfter(), LONGEST_WAIT));
         }
         if (refused.isFinal()) { // "no room now" is daily life
-            config.onError.heard(refused);
+            hear(refused);
         }
         return RoundReport.blocked(refused.code(), refused.retryAfter());
     }
@@ -109,7 +125,7 @@ final class Joining {
         if (error.kind() == Kind.STOPPED || mine.isStopped()) {
             return RoundReport.blocked(Policy.STOPPED);
         }
-        config.onError.heard(error);
+        hear(error);
         if (error.kind() == Kind.COORDINATOR_UNREACHABLE) {
             return RoundReport.blocked(Policy.UNREACHABLE);
         }

@@ -212,9 +212,6 @@ final class SealedStore {
         if (journal != null) {
             files.sync(journalName());
         }
-        for (long number : named) {
-            blobs.startAfter(number);
-        }
         StoreFiles.tidy(files, names, journalName(), named);
     }
 
@@ -295,9 +292,12 @@ final class SealedStore {
         try {
             snapshotBytes = Snapshot.write(files, next, sealer, values);
         } catch (IOException error) {
+            closed = true; // until it is known which of the two files is there
             if (!Snapshot.isInPlace(files, next)) {
+                closed = false;
                 return;
             }
+            closed = false;
         }
         head = next;
         journalEnd = records = synced = 0;

@@ -2,6 +2,7 @@ package io.fedrap.core;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
@@ -28,10 +29,13 @@ final class StoreFiles {
     /** Delete what a crash left behind: all but the snapshot, this journal and these blobs. */
     static void tidy(FileLayer files, List<String> names, String journal, Set<Long> blobs)
             throws IOException {
-        for (String name : names) {
-            boolean blob =
-                    name.startsWith(Blobs.NAME) && blobs.contains(Blobs.number(name));
-            if (isOurs(name) && !blob && !name.equals(journal)) {
+        Set<String> left = new HashSet<>(names);
+        left.remove(journal);
+        for (long number : blobs) {
+            left.remove(Blobs.NAME + number);
+        }
+        for (String name : left) {
+            if (isOurs(name)) {
                 files.delete(name);
             }
         }

@@ -19,24 +19,24 @@ final class Syncing {
             return;
         }
         try {
-            adopt(state, transport, news);
+            adopt(state, transport, news, held);
         } catch (FedRapException error) {
             if (error.kind() != Kind.BROKEN_MODEL || news.delta == null) {
                 throw error;
             }
             News whole = transport.release(null);
             if (whole != null) {
-                adopt(state, transport, whole);
+                adopt(state, transport, whole, held);
             }
         }
     }
 
-    private static void adopt(DeviceState state, Transport transport, News news) {
+    private static void adopt(
+            DeviceState state, Transport transport, News news, LocalModel held) {
         Credentials credentials = state.credentials();
         if (credentials != null && !Arrays.equals(news.task(), credentials.task)) {
             throw FedRapException.broken("a release of another task");
         }
-        LocalModel held = state.model();
         if (held != null && news.version() < held.common.version) {
             throw FedRapException.broken(
                     "release " + news.version() + " is older than " + held.common.version
@@ -46,6 +46,6 @@ final class Syncing {
         if (catalogue.version < news.catalogue()) {
             catalogue = catalogue.extended(transport.catalogue(catalogue.count));
         }
-        state.adopt(news, catalogue);
+        state.adopt(news, catalogue, held);
     }
 }

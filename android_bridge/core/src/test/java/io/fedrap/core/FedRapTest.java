@@ -192,6 +192,47 @@ class FedRapTest {
     }
 
     @Test
+    void closingInTheMiddleOfARoundIsAStop() {
+        FedRap device = consenting();
+        config.onError(
+                error -> {
+                    throw new IllegalStateException("a listener that fails");
+                });
+        coordinator.during = device::close;
+        coordinator.failing.put("send", MadeCoordinator.refusal("unavailable", 5.0));
+        assertEquals(Policy.STOPPED, device.runRound().blockedBy);
+        coordinator.failing.clear();
+        coordinator.during = () -> {};
+        try (FedRap again = FedRap.open(config)) {
+            assertTrue(again.runRound().joined);
+            assertEquals(1, again.status().rounds);
+        }
+    }
+
+    /** Two syncs at once: the slower one has the changes to a C that is not there any more. */
+    @Test
+    void ofTwoSyncsAtOnceTheFasterIsKeptWhole() {
+        coordinator.version = 1;
+        try (FedRap device = consenting()) {
+            device.sync();
+            coordinator.version = 2;
+            FedRap[] same = {device};
+            coordinator.beforeCatalogue =
+                    () -> {
+                        coordinator.beforeCatalogue = () -> {};
+                        coordinator.version = 3;
+                        same[0].sync();
+                    };
+            coordinator.catalogueVersion = 2; // so that the catalogue is asked for in between
+            device.sync();
+            assertEquals(3, device.status().release);
+        }
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(3, device.status().release);
+        }
+    }
+
+    @Test
     void oneRoundAtATime() {
         try (FedRap device = consenting()) {
             RoundReport[] second = new RoundReport[1];

@@ -38,7 +38,7 @@ class HostileBytesTest {
             try {
                 News news = new News(Release.decode(release, Integer.MAX_VALUE));
                 Catalogue items = Catalogue.decode(catalogue, Integer.MAX_VALUE);
-                state.adopt(news, ItemList.EMPTY.extended(items));
+                state.adopt(news, ItemList.EMPTY.extended(items), null);
                 state.model().recommend(state.interactions(), 5, null, true, true);
             } catch (FedRapException error) {
                 refused++;

@@ -19,6 +19,8 @@ class MadeCoordinator implements Transport {
     final Map<String, Object> method = new LinkedHashMap<>();
     final Map<String, FedRapException> failing = new LinkedHashMap<>(); // by verb
     Runnable during = () -> {}; // an update is on its way
+    Runnable beforeCatalogue = () -> {};
+    int catalogueVersion = 1;
     byte[] round = new byte[16];
     long step = 1;
     long version = 1;
@@ -96,7 +98,7 @@ class MadeCoordinator implements Transport {
         }
         return raw(
                 "release", "task", TASK, "version", version, "step", Math.max(0, version - 1), "size", SIZE,
-                "dim", DIM, "catalogue", 1, "scoring", Export.map("name", scoring),
+                "dim", DIM, "catalogue", catalogueVersion, "scoring", Export.map("name", scoring),
                 "model", SharedMatrix.hash(items), "scales", LittleEndian.bytes(items.scales),
                 "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count));
     }
@@ -104,6 +106,7 @@ class MadeCoordinator implements Transport {
     @Override
     public Catalogue catalogue(long start) {
         called("catalogue");
+        beforeCatalogue.run();
         return Catalogue.decode(rawCatalogue(start), Integer.MAX_VALUE);
     }
 

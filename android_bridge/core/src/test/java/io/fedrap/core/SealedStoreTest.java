@@ -207,10 +207,11 @@ class SealedStoreTest {
         FaultyFiles files = new FaultyFiles();
         open(files).commit(changes("big", large(3)), true);
         FaultyFiles gone = files.restarted();
-        gone.files.remove("blob-1");
+        String blob = files.files.keySet().stream().filter(n -> n.startsWith("blob-")).findAny().get();
+        gone.files.remove(blob);
         assertEquals(Kind.STORE_DAMAGED, kindOf(gone));
         FaultyFiles changed = files.restarted();
-        changed.files.get("blob-1")[500] ^= 1;
+        changed.files.get(blob)[500] ^= 1;
         SealedStore store = open(changed);
         assertEquals(
                 Kind.STORE_DAMAGED,
