@@ -299,7 +299,7 @@ class DeviceState:
     def release_version(self) -> int | None:
         """Its version."""
         with self._lock:
-            return None if self._model is None else self._model.common.version
+            return _version(self._model)
 
     def catalogue(self) -> ItemList:
         """The items this device knows of."""
@@ -309,19 +309,27 @@ class DeviceState:
     def adopt(self, message: Release | Delta, catalogue: ItemList) -> None:
         """Use a new release and catalogue from now on; both are swapped in one transaction.
 
+        Where another one was adopted meanwhile, that one stays: chunks of two are never mixed.
+
         Raises:
             BrokenModel: the release is damaged or hostile; the old one stays in use.
         """
-        held = self.model()
+        held, before = self.model(), self.catalogue()
         common = read_release(message, None if held is None else held.common)
-        known = held.ids if held is not None and catalogue is self.catalogue() else None
+        known = held.ids if held is not None and catalogue is before else None
         try:
             model = LocalModel(head_of(message), common, catalogue, known)
         except MalformedMessage as error:
             raise BrokenModel("a catalogue that is not a list of ids") from error
         with self._lock:
+            if _version(self._model) != _version(held) or self._catalogue is not before:
+                return
             blocks = kept_blocks(message, common)
             if known is None:
                 blocks |= catalogue_blocks(catalogue)
             self._store.put_all(blocks)
             self._model, self._catalogue = model, catalogue
+
+
+def _version(model: LocalModel | None) -> int | None:
+    return None if model is None else model.common.version

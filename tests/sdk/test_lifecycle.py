@@ -12,14 +12,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedrap import Conditions, FedRap, InsideEventLoop, Pace, StoreClosed
 from fedrap.conditions import always
+from fedrap.held import read_release
 from fedrap.identity import Signer
 from fedrap.ledger import TRIES_PER_STEP
-from fedrap_core.wire.messages import Offer
-from tests.sdk.made import MadeCoordinator, a_device
+from fedrap_core.model import CommonItems
+from fedrap_core.wire.messages import Delta, Offer, Release
+from fedrap_core.wire.releases import unpack_release
+from tests.sdk.made import MadeCoordinator, a_device, a_release
 
 ANY_TIME = Conditions(always, always, always, always)
 AT_ONCE = Pace(period=0.02, look=0.01, backoff=0.01, first=0.0)
@@ -202,3 +206,25 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path, at: float) -> None:
         with pytest.raises(ValueError, match="finite"):
             device.record("a", at=at)
         assert device.status().interactions == 0
+
+
+def test_a_release_that_is_adopted_in_the_middle_of_another_stays_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_device(tmp_path, MadeCoordinator()) as device:
+        device.sync()
+        state = device._state
+        newer, older = a_release(3, seed=3, catalogue=1), a_release(2, seed=2, catalogue=1)
+
+        def in_between(message: Release | Delta, common: CommonItems | None) -> CommonItems:
+            monkeypatch.undo()
+            state.adopt(newer, state.catalogue())  # another thread was faster
+            return read_release(message, common)
+
+        monkeypatch.setattr("fedrap.state.read_release", in_between)
+        state.adopt(older, state.catalogue())
+        assert state.release_version() == 3
+    with a_device(tmp_path, MadeCoordinator()) as device:
+        model = device._state.model()
+        assert model is not None
+        assert np.array_equal(model.common.items.values, unpack_release(newer).items.values)
