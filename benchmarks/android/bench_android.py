@@ -27,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 BRIDGE = HERE.parents[1] / "android_bridge"
 CORE_BYTES = 150_000
 R8 = "com.android.tools:r8:8.5.35"
+FRAMEWORK = "org.robolectric:android-all:14-robolectric-10818077"  # to link the sample against
 DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 MIN_API = 26
 TRAINERS = ("python numpy", "python onnx", "java jvm", "java onnx")
@@ -70,10 +71,13 @@ def _tool(name: str) -> str:
     return found
 
 
-def jar_of(module: str) -> Path | None:
-    """The jar of a module, where it was built."""
+def jar_of(module: str) -> Path:
+    """The jar of a module."""
     jars = (BRIDGE / module / "target").glob("fedrap-*.jar")
-    return next((jar for jar in jars if not jar.stem.endswith("-tests")), None)
+    found = next((jar for jar in jars if not jar.stem.endswith("-tests")), None)
+    if found is None:
+        raise CannotMeasure(f"Maven built no jar of {module}")
+    return found
 
 
 def measure_trainers(work: Path, seconds: float) -> dict[str, Any]:
@@ -153,10 +157,9 @@ def _error(truth: list[float], found: list[float]) -> float:
 def measure_sizes(work: Path, rules: list[Path], library: Path) -> dict[str, Any]:
     """Bytes of each jar, of its dex by D8, and of what R8 leaves of it for an app."""
     tool = fetch(R8, work)
-    core, ort = jar_of("core"), jar_of("ort")
-    assert core is not None
-    assert ort is not None
-    whole, shrunk = work / "d8.zip", work / "r8.zip"
+    jars = {module: jar_of(module) for module in ("core", "ort", "android", "sample")}
+    core = jars["core"]
+    whole, shrunk, sample = work / "d8.zip", work / "r8.zip", work / "sample.zip"
     java: list[str | Path] = [_tool("java"), "-cp", tool]
     options: list[str | Path] = ["--release", "--min-api", str(MIN_API), "--lib", library]
     run(*java, "com.android.tools.r8.D8", *options, "--output", whole, core)
@@ -164,13 +167,20 @@ def measure_sizes(work: Path, rules: list[Path], library: Path) -> dict[str, Any
         part for rule in (HERE / "app.pro", *rules) for part in ("--pg-conf", rule)
     ]
     run(*java, "com.android.tools.r8.R8", *options, *kept, "--output", shrunk, core)
+    app: list[str | Path] = [
+        part for rule in (HERE / "sample.pro", *rules) for part in ("--pg-conf", rule)
+    ]
+    app += ["--lib", fetch(FRAMEWORK, work), "--output", sample]
+    parts = [jars[module] for module in ("core", "android", "sample")]
+    run(*java, "com.android.tools.r8.R8", *options, *app, *parts)
     size = core.stat().st_size
     return {
-        "jar_bytes": {"core": size, "ort": ort.stat().st_size},
+        "jar_bytes": {module: jar.stat().st_size for module, jar in jars.items()},
         "core_limit_bytes": CORE_BYTES,
         "core_under_limit": size < CORE_BYTES,
         "dex_bytes_by_d8": _dex(whole),
         "dex_bytes_after_r8": _dex(shrunk),
+        "dex_bytes_of_the_sample_app_after_r8": _dex(sample),
         "rules": [rule.name for rule in rules] or "none: no consumer-rules.pro here",
     }
 
