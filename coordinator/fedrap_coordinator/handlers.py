@@ -123,7 +123,11 @@ async def get_release(request: web.Request) -> web.Response:
 async def get_catalogue(request: web.Request) -> web.Response:
     """The items from row `start` on."""
     start = _whole(request.query.get("start", "0"))
-    return _answer(await request.app[COORDINATOR].catalogue(start))
+    answer = _answer(await request.app[COORDINATOR].catalogue(start))
+    answer.headers["Vary"] = "Accept-Encoding"
+    if _takes_gzip(request):  # ids are alike; aiohttp compresses in a thread
+        answer.enable_compression(web.ContentCoding.gzip)
+    return answer
 
 
 async def _signed(request: web.Request) -> Signed:
@@ -150,10 +154,14 @@ def _release(request: web.Request, served: Served, caching: str) -> web.Response
     if tag in request.headers.get("If-None-Match", ""):
         return web.Response(status=304, headers=headers)
     body = served.body
-    if "gzip" in request.headers.get("Accept-Encoding", ""):
+    if _takes_gzip(request):
         headers["Content-Encoding"] = "gzip"
         body = served.gzipped
     return web.Response(body=body, content_type=MEDIA_TYPE, headers=headers)
+
+
+def _takes_gzip(request: web.Request) -> bool:
+    return "gzip" in request.headers.get("Accept-Encoding", "")
 
 
 def _answer(message: Message) -> web.Response:

@@ -164,6 +164,20 @@ async def test_a_release_has_an_etag_a_304_and_a_gzip_form(served: Served) -> No
         assert "immutable" in answer.headers["Cache-Control"]
 
 
+@pytest.mark.spec("2.5")
+async def test_the_catalogue_is_compressed_for_those_who_ask(served: Served) -> None:
+    await served.app[COORDINATOR].add_items([f"a-longer-id-{n}" for n in range(2_000)])
+    url, said = served.url + "/v1/catalogue", {}
+    for encoding in ("identity", "gzip"):
+        headers = {"Accept-Encoding": encoding}
+        async with served.session.get(url, headers=headers, auto_decompress=False) as answer:
+            assert answer.headers["Vary"] == "Accept-Encoding"
+            assert ("Content-Encoding" in answer.headers) == (encoding == "gzip")
+            said[encoding] = await answer.read()
+    assert gzip.decompress(said["gzip"]) == said["identity"]
+    assert len(said["gzip"]) < len(said["identity"]) / 3
+
+
 @pytest.mark.spec("7.2", "7.3", "7.4")
 async def test_new_items_get_new_rows_and_old_ones_keep_theirs(
     served: Served, tmp_path: Path
