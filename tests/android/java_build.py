@@ -5,6 +5,9 @@ Where there is no JDK or no Maven the tests are skipped with a line that says wh
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -63,10 +66,27 @@ def find_java() -> str | None:
 
 @lru_cache(maxsize=1)
 def build_java() -> JavaBuild:
-    """`mvn verify` of all modules, once; skips the test that asks where that cannot be done."""
+    """`mvn verify` of all modules, once; skips the test that asks where that cannot be done.
+
+    Once also where the tests run in several processes: the others wait for the first.
+    """
     maven = find_java()
     if maven is None:
         pytest.skip(MISSING)
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"alone {os.getpid()}")
+    kept = BRIDGE / "target" / "built.json"
+    kept.parent.mkdir(exist_ok=True)
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
+        if before.get("run") != run:
+            built = _build(maven)
+            before = {"run": run, "status": built.status, "said": built.said}
+            kept.write_text(json.dumps(before), "utf-8")
+    return JavaBuild(before["status"], before["said"])
+
+
+def _build(maven: str) -> JavaBuild:
     for module in JavaBuild(0, "").modules:  # reports of tests that are gone must not count
         shutil.rmtree(BRIDGE / module / "target" / "surefire-reports", ignore_errors=True)
     command = [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", "verify"]
