@@ -83,5 +83,5 @@ vectors: $(VENV)/.test ## write spec/vectors and openapi.json anew (a test fails
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results
-	rm -rf android_bridge/*/target
+	rm -rf android_bridge/target android_bridge/*/target
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 
@@ -91,16 +92,16 @@ class Registry:
             self._attestation.level, message.attestation_kind, message.attestation, challenge
         )
         terms, key = self._settings.terms(now, level), message.public_key
-        if ticket is not None:
-            became = await self._store.enrol_signed(ticket, device, key, now, terms)
-        elif await self._store.enrol(_digest(message.token), device, key, now, terms):
-            became = Enrolment.DONE
-        else:
-            became = Enrolment.USED
+        became = Enrolment.DONE
+        with suppress(ValueError):  # the same device was faster, with another token
+            if ticket is None:
+                await self._store.enrol(_digest(message.token), device, key, now, terms)
+            else:
+                became = await self._store.enrol_signed(ticket, device, key, now, terms)
         if became is Enrolment.TOO_MANY:
             raise Refusal(problems.TOO_MANY_DEVICES)
         known = await self._store.device(device)
-        if known is None:  # else the same request came twice, and the other was faster
+        if known is None:  # unknown or used; else this very request came twice
             raise Refusal(problems.TOKEN_REFUSED)
         return known
 

@@ -25,7 +25,6 @@ from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
-from tests.android.java_build import build_java
 from tests.android.java_devices import Died, JavaDevices, java_devices
 from tests.end_to_end.test_capture import recording, spellings
 from tests.harness import ITEMS, Served, serve, small_settings
@@ -369,29 +368,3 @@ async def test_nothing_leaves_before_consent_and_nothing_that_tells_of_the_user_
     stored = b"".join(one.read_bytes() for one in folder.rglob("*") if one.is_file())
     assert b"kettle" not in stored
     assert b"wish-listed" not in stored
-
-
-async def test_the_command_line_joins_a_round_and_recommends(tmp_path: Path) -> None:
-    jar = build_java().jar("cli")
-    history = tmp_path / "history.csv"
-    history.write_text("item\n" + "\n".join(ITEMS[:5]) + "\n", encoding="utf-8")
-
-    async def command(*words: str) -> tuple[int, str]:
-        store = ["--store", str(tmp_path / "store")]
-        run = await asyncio.create_subprocess_exec(
-            "java", "-jar", str(jar), *words, *store, stdout=asyncio.subprocess.PIPE
-        )
-        said, _ = await run.communicate()
-        return run.returncode or 0, said.decode()
-
-    async with serve(small_settings(updates=2), MemoryStore()) as served:
-        token = await served.token()
-        join = ["join", served.url, "--token", token, "--history", str(history), "--agree"]
-        code, said = await command(*join, "--recommend", "3")
-        assert code == 0, said
-        assert "Joined: " in said
-        assert [line.split()[-1] for line in said.splitlines()[-3:]] == ITEMS[5:8]
-        code, said = await command("join")
-        assert (code, said.splitlines()[0]) == (1, "Not joined: already-in-round.")
-        code, said = await command("erase", "--yes")
-        assert (code, "has forgotten this device" in said) == (0, True)

@@ -21,7 +21,7 @@ from fedrap_core.sparse import RowUpdate, triangle_size
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
-from fedrap_core.wire.messages import Accepted, Enrol, Offer, OfferRequest, Share
+from fedrap_core.wire.messages import Accepted, Offer, OfferRequest, Share
 from fedrap_core.wire.seal import seal_id
 from fedrap_core.wire.share import encode_share, pad
 from fedrap_core.wire.signing import SIGNATURE_HEADER
@@ -259,37 +259,6 @@ async def test_an_unknown_device_is_told_to_enrol(served: Served) -> None:
     player = await served.player()
     player.id = bytes(16)
     assert (await player.ask(1)).problem == "not-enrolled"
-
-
-@pytest.mark.spec("3.1")
-async def test_a_token_enrols_one_device_only(served: Served) -> None:
-    token, player = await served.token(), await served.player()
-    keys = [public_point(new_private_key().public_key()) for _ in range(2)]
-    first, second = (encode(Enrol(token=token, public_key=key)) for key in keys)
-    assert (await player.send("POST", "/v1/enrol", first, {})).status == 200
-    assert (await player.send("POST", "/v1/enrol", second, {})).problem == "token-refused"
-    unknown = encode(Enrol(token="never made", public_key=keys[1]))
-    assert (await player.send("POST", "/v1/enrol", unknown, {})).problem == "token-refused"
-
-
-@pytest.mark.spec("3.2")
-async def test_a_key_off_the_curve_does_not_use_up_the_token(served: Served) -> None:
-    token, player = await served.token(), await served.player()
-    key = public_point(new_private_key().public_key())
-    off = encode(Enrol(token=token, public_key=b"\x04" + bytes(64)))
-    assert (await player.send("POST", "/v1/enrol", off, {})).problem == "malformed"
-    good = encode(Enrol(token=token, public_key=key))
-    assert (await player.send("POST", "/v1/enrol", good, {})).status == 200
-
-
-@pytest.mark.spec("3.11")
-async def test_who_was_revoked_is_not_enrolled_by_asking_again(served: Served) -> None:
-    player = await served.player()
-    await served.app[COORDINATOR].store.revoke_device(player.id, 1.0)
-    own = public_point(player.key.public_key())
-    for token in ("any", await served.token()):
-        again = encode(Enrol(token=token, public_key=own))
-        assert (await player.send("POST", "/v1/enrol", again, {})).problem == "revoked"
 
 
 @pytest.mark.parametrize(
