@@ -22,15 +22,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_core.learn import Learner, Learning, RoundSum, compute_share, learn_step, pose_share
-from fedrap_core.metrics import hit, ndcg, rank_of
 from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.ranking import rank
-from fedrap_core.solve import Taste, derive_taste
+from fedrap_core.solve.device_share import compute_share, pose_share
+from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
+from fedrap_core.solve.user import Taste, derive_taste
 from fedrap_core.sparse import triangle_size
-from fedrap_simulation.synthetic import Shape, make_population
+from fedrap_simulation.data.synthetic import Shape, make_population
+from fedrap_simulation.evaluation.metrics import hit, ndcg, rank_of
 
 Rows = npt.NDArray[np.int64]
 COUNTS = (1, 2, 5, 10, 20, 50)

@@ -32,15 +32,15 @@ import numpy as np
 from empty_databases import databases
 from served_coordinator import DIM, ITEMS, Site, serving
 
-from fedrap_coordinator.admission import open_share, read_update
 from fedrap_coordinator.keyring import open_keyring
+from fedrap_coordinator.rounds.aggregation import open_share, read_update
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import SYNCHRONOUS, open_engine
 from fedrap_coordinator.store.migrations import open_schema
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.signing import sign, signed_bytes, verify
-from fedrap_simulation.load import CheapDevice, Connection, http_bytes, some_rows
+from testkit.load_client import CheapDevice, Connection, http_bytes, some_rows
 
 ROWS, SEED, BATCH = 100, 0, 64
 AT_ONCE = 500

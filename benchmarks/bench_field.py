@@ -19,17 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from fedrap.background import Pace
-from fedrap_simulation.field.behaviours import Kind, Temper
-from fedrap_simulation.field.conductor import run_scenario
-from fedrap_simulation.field.crowd import gather_crowd
-from fedrap_simulation.field.device import FieldDevice
-from fedrap_simulation.field.device_state import FieldState
-from fedrap_simulation.field.engines import LocalEngine
-from fedrap_simulation.field.network import FieldTransport, InProcess, Trouble
-from fedrap_simulation.field.scenario import Drop, Network, load_scenario
-from fedrap_simulation.field.shared import SharedReleases
-from fedrap_simulation.field.watch import Watch
+from fedrap.background.scheduler import Pace
+from fedrap_simulation.scenarios.behaviours import Kind, Temper
+from fedrap_simulation.scenarios.compute import LocalEngine
+from fedrap_simulation.scenarios.device import FieldDevice
+from fedrap_simulation.scenarios.device_memory import FieldState, SharedReleases
+from fedrap_simulation.scenarios.invariants import Watch
+from fedrap_simulation.scenarios.network import FieldTransport, InProcess, Trouble
+from fedrap_simulation.scenarios.population import gather_crowd
+from fedrap_simulation.scenarios.runner import run_scenario
+from fedrap_simulation.scenarios.scenario import Drop, Network, load_scenario
 
 SEED = 0
 ITEMS = 300

@@ -25,13 +25,13 @@ from typing import Any
 import sqlalchemy as sa
 from empty_databases import databases
 
-from fedrap_coordinator.rounds import Round
+from fedrap_coordinator.admin.monitor import MOST_OF_TIME, SLOW_SECONDS
+from fedrap_coordinator.domain.decisions import Ask, Given, Rule
+from fedrap_coordinator.domain.records import StoredRelease
+from fedrap_coordinator.domain.rounds import Round
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store.batches import Ask, Given, Rule
 from fedrap_coordinator.store.engine import CONNECTIONS
-from fedrap_coordinator.store.protocol import StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
-from fedrap_coordinator.watching import MOST_OF_TIME, SLOW_SECONDS
 from fedrap_core.plan import Privacy
 
 BATCH = 64  # requests of one transaction, as under load

@@ -17,7 +17,7 @@ import numpy as np
 from fedrap_core.plan import PaperMethod
 from fedrap_simulation.data.load import load
 from fedrap_simulation.engine.paper_rounds import paper_rounds
-from fedrap_simulation.protocols.splits import make_split
+from fedrap_simulation.evaluation.splits import make_split
 
 SEED = 0
 

@@ -35,9 +35,9 @@ from fedrap_core import aggregate
 from fedrap_core.sparse import RowUpdate
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.load import load
-from fedrap_simulation.field.conductor import run_scenario
-from fedrap_simulation.field.engines import LocalEngine
-from fedrap_simulation.field.scenario import load_scenario
+from fedrap_simulation.scenarios.compute import LocalEngine
+from fedrap_simulation.scenarios.runner import run_scenario
+from fedrap_simulation.scenarios.scenario import load_scenario
 
 ROW_CLIP = "coordinator.privacy.row_clip"
 SUPPORT = "coordinator.learning.min_support"

@@ -19,14 +19,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from fedrap_coordinator.releases import Model, first_model, load_model, serve_since
+from fedrap_coordinator.domain.records import Extent, NewItem, StoredRelease
+from fedrap_coordinator.rounds.releases import Model, first_model, load_model, serve_since
 from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.operator_protocol import NewItem
-from fedrap_coordinator.store.protocol import Extent, StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
-from fedrap_core.learn import zero_smallest
 from fedrap_core.model import CommonItems
 from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.solve.server_step import zero_smallest
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.releases import pack_release
 

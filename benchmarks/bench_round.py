@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from fedrap_core.aggregate import Accumulator
-from fedrap_core.learn import compute_share, pose_share
 from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Plan, Scoring, SolveMethod
-from fedrap_core.privacy import clip_to_norm
+from fedrap_core.privacy.mechanisms import clip_to_norm
 from fedrap_core.quantize import quantize_rows
-from fedrap_core.solve import derive_taste, follow_taste
+from fedrap_core.solve.device_share import compute_share, pose_share
+from fedrap_core.solve.user import derive_taste, follow_taste
 from fedrap_core.wire.codec import decode, encode, encode_value
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Offer, Update

@@ -21,14 +21,14 @@ from typing import Any
 import numba
 import numpy as np
 
-from fedrap_core.learn import Learning
 from fedrap_core.plan import SolveMethod
+from fedrap_core.solve.server_step import Learning
 from fedrap_simulation.data.interactions import Histories
 from fedrap_simulation.data.load import load
 from fedrap_simulation.engine.solve_rounds import Schedule, run_rounds
 from fedrap_simulation.engine.solve_scoring import once
+from fedrap_simulation.evaluation.splits import make_split
 from fedrap_simulation.methods.solve import METHOD, SCHEDULE, Solve
-from fedrap_simulation.protocols.splits import make_split
 
 SEED, LENGTH = 0, 40
 

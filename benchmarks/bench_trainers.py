@@ -44,7 +44,7 @@ def shares(items: int, count: int) -> list[Any]:
     """Devices of one release with `items` items each; C's spectrum falls as a trained one's."""
     import numpy as np
 
-    from fedrap_core.learn import ShareProblem
+    from fedrap_core.solve.device_share import ShareProblem
 
     rng = np.random.default_rng(0)
     common = rng.normal(0, 0.12, size=(CATALOGUE, SOLVE_DIM)) * np.geomspace(4, 0.25, SOLVE_DIM)
@@ -57,10 +57,10 @@ def posed_share() -> Any:
     """One device's problem on the way that a device takes: from a release and a history."""
     import numpy as np
 
-    from fedrap_core.learn import pose_share
     from fedrap_core.model import CommonItems, History
     from fedrap_core.plan import SolveMethod
     from fedrap_core.quantize import quantize_rows
+    from fedrap_core.solve.device_share import pose_share
 
     rng = np.random.default_rng(0)
     common = CommonItems(1, quantize_rows(rng.normal(0, 0.1, size=(CATALOGUE, SOLVE_DIM))))
@@ -143,7 +143,7 @@ def measure_memory(name: str) -> dict[str, Any]:
     solved = resident_mb()
     trainer.train(rounds(1))
     trained = resident_mb()
-    importlib.import_module("fedrap.http_transport")
+    importlib.import_module("fedrap.transport.http")
     return {
         "numpy_mb": round(bare, 1),
         "above_numpy_after_solve_mb": round(solved - bare, 1),

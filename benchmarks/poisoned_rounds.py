@@ -11,15 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrap_core.learn import Learner, Learning, RoundSum, learn_step
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.quantize import quantize_rows
-from fedrap_core.support import withheld_rows
+from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step, withheld_rows
 from fedrap_simulation.data.interactions import Histories, Interactions
+from fedrap_simulation.engine.compiled import Matrix
 from fedrap_simulation.engine.solve_rounds import sum_shares
 from fedrap_simulation.engine.solve_scoring import derive_tastes
-from fedrap_simulation.engine.types import Matrix
-from fedrap_simulation.protocols.measure import gains
+from fedrap_simulation.evaluation.metrics import gains
 
 ROUNDS, COHORT, CAP, ETA, DECAY = 60, 0.094, 10, 0.2, 0.985
 

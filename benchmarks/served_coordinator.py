@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import open_engine
-from fedrap_simulation.load import CheapDevice
+from testkit.load_client import CheapDevice
 
 ITEMS, DIM = 1682, 32
 CONFIG = """

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fedrap_simulation.demo import DemoPlan, run_demo
-from fedrap_simulation.synthetic import Shape
+from fedrap_simulation.data.synthetic import Shape
+from fedrap_simulation.scenarios.demo import DemoPlan, run_demo
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from empty_databases import databases
 
-from fedrap_simulation.fault_walk import Walk, check_books, prepare, settings_for, until_released
-from fedrap_simulation.mortal import Fault, Running, Site, start
+from testkit.crash_host import Fault, Running, Site, start
+from testkit.crash_walk import Walk, check_books, prepare, settings_for, until_released
 
 DEVICES = 3
 LAST = 4  # points that may be reached after the last release, when nobody watches any more

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedrap import FedRap, FedRapError
-from fedrap.http_transport import HttpTransport
 from fedrap.testing import FakeCoordinator
 from fedrap.transport import Transport
+from fedrap.transport.http import HttpTransport
 
 AT_ONCE = 8
 ITEMS = [f"film-{number}" for number in range(50)]

@@ -25,9 +25,9 @@ from pathlib import Path
 from aiohttp import web
 
 from fedrap import FedRap, RoundReport
-from fedrap.http_transport import HttpTransport
 from fedrap.testing import FakeCoordinator
 from fedrap.transport import Transport
+from fedrap.transport.http import HttpTransport
 
 ITEMS = ["kettle", "tea pot", "tea cup", "sugar bowl", "tray", "pen", "ink", "notebook", "lamp"]
 MOST_OPEN = 200  # stores held open; the one used longest ago is closed first

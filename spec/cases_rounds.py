@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
-from fedrap.ledger import Entry, Floor, charged_steps, epsilon, why_not
-from fedrap_core.learn import compute_share
+from fedrap.rounds.ledger import Entry, Floor, charged_steps, epsilon, why_not
 from fedrap_core.plan import Adapt, Plan, Privacy, SolveMethod
-from fedrap_core.prefixes import join_shares, pose_round
-from fedrap_core.privacy import clip_share
+from fedrap_core.privacy.mechanisms import clip_share
+from fedrap_core.solve.device_share import compute_share, join_shares, pose_round
 from spec.vector_format import (
     TOLERANCE,
     Case,

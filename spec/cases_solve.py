@@ -7,20 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fedrap_core.accounting import charged_epsilon, charged_noise
 from fedrap_core.errors import FedRapError
-from fedrap_core.learn import (
-    Learner,
-    Learning,
-    RoundSum,
-    compute_share,
-    learn_step,
-    pose_share,
-)
 from fedrap_core.plan import Scoring, SolveMethod
-from fedrap_core.privacy import clip_to_norm
+from fedrap_core.privacy.accounting import charged_epsilon, charged_noise
+from fedrap_core.privacy.mechanisms import clip_to_norm
 from fedrap_core.ranking import explain, rank
-from fedrap_core.solve import derive_taste
+from fedrap_core.solve.device_share import compute_share, pose_share
+from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
+from fedrap_core.solve.user import derive_taste
 from spec.vector_format import (
     TOLERANCE,
     Case,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fedrap_coordinator.openapi import document
+from fedrap_coordinator.http.openapi import document
 
 PATH = Path(__file__).parent / "openapi.json"
 

@@ -12,8 +12,8 @@ import pytest
 
 from fedrap_coordinator.commands import run as coordinator
 from fedrap_coordinator.settings import load
-from fedrap_core.accounting import charged_epsilon
-from tests.harness import ITEMS, running
+from fedrap_core.privacy.accounting import charged_epsilon
+from testkit.harness import ITEMS, running
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

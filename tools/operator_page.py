@@ -24,20 +24,19 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from fedrap import FedRap
-from fedrap.http_transport import HttpTransport
-from fedrap_coordinator.admin import Admin, Role
+from fedrap.transport.http import HttpTransport
+from fedrap_coordinator.admin.actions import Admin
+from fedrap_coordinator.admin.catalogue_actions import Curator
+from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER, create_app
-from fedrap_coordinator.curating import Curator
-from fedrap_coordinator.handlers import COORDINATOR, REGISTRY
-from fedrap_coordinator.identity_settings import AdminFace
+from fedrap_coordinator.domain.records import NewItem
+from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.keyring import fresh_keyring
-from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.operator_protocol import NewItem
+from fedrap_coordinator.settings import AdminFace, Settings
 from fedrap_coordinator.store.sql import SqlStore
-from fedrap_simulation.demo import DemoPlan, settings_for
-from fedrap_simulation.quality import device_hit_rate
-from fedrap_simulation.synthetic import Population, Shape, make_population
-from tests.browser import DESK, PHONE, find_chromium, open_browser, picture
+from fedrap_simulation.data.synthetic import Population, Shape, make_population
+from fedrap_simulation.scenarios.demo import DemoPlan, device_hit_rate, settings_for
+from testkit.browser import DESK, PHONE, find_chromium, open_browser, picture
 
 SHELVES = ("Fiction", "History", "Science", "Travel", "Cooking", "Poetry", "Art", "Children")
 

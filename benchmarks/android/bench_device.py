@@ -29,11 +29,11 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fedrap import FedRap, Floor
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.plan import SolveMethod
+from testkit.harness import Served, serve, small_settings
 from tests.android.java_devices import JavaDevices, java_devices
-from tests.harness import Served, serve, small_settings
 
 DIM, HISTORY, TAPS, LISTS = 64, 100, 2000, 300
 

@@ -18,7 +18,7 @@ from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Scoring
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.ranking import rank
-from fedrap_core.solve import derive_taste
+from fedrap_core.solve.user import derive_taste
 
 SEED, DIM, TAPS, LIST = 0, 32, 100, 20
 CATALOGUES = (1_682, 32_266, 1_000_000)

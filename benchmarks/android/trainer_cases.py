@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from fedrap.trainers import make_trainer
-from fedrap_core.learn import ShareProblem
 from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import SolveMethod
-from fedrap_core.prefixes import pose_round
 from fedrap_core.quantize import quantize_rows
+from fedrap_core.solve.device_share import ShareProblem, pose_round
 
 SEED, CATALOGUE = 0, 4000
 # A name, k, items of the history, and whether what came next is part of it.

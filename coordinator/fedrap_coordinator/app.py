@@ -10,19 +10,19 @@ from functools import partial
 
 from aiohttp import web
 
-from fedrap_coordinator.admin_api import create_admin_app, serve_admin
-from fedrap_coordinator.faults import Reached, pass_by
-from fedrap_coordinator.gate import GATE, Gate, guard
-from fedrap_coordinator.handlers import COORDINATOR, REGISTRY, routes
+from fedrap_coordinator.admin.monitor import Watch
+from fedrap_coordinator.domain.fault_points import Reached, pass_by
+from fedrap_coordinator.http.admin_api import create_admin_app, serve_admin
+from fedrap_coordinator.http.dashboard import WATCH
+from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY, routes
+from fedrap_coordinator.http.limits import GATE, Gate, guard
+from fedrap_coordinator.http.metrics import Telemetry
+from fedrap_coordinator.http.problems import answer_problems
+from fedrap_coordinator.identity.enrolment import Registry
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.middleware import answer_problems
-from fedrap_coordinator.page import WATCH
-from fedrap_coordinator.registry import Registry
-from fedrap_coordinator.service import Coordinator
-from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.rounds.coordinator import Coordinator
+from fedrap_coordinator.settings import Settings, server_context
 from fedrap_coordinator.store.protocol import Store
-from fedrap_coordinator.tls import server_context
-from fedrap_coordinator.watching import Watch
 
 ADMIN_RUNNER = web.AppKey("admin_runner", web.AppRunner)
 
@@ -37,9 +37,11 @@ def create_app(
     """The coordinator as a web application; the parts that touch the world come in by argument."""
     coordinator = Coordinator(store, keyring, settings, clock, reached)
     gate = Gate(settings)
-    watch = Watch(store, coordinator, settings, clock, gate.in_hand)
+    metrics = Telemetry()
+    watch = Watch(store, coordinator, settings, clock, metrics, gate.in_hand)
+    metrics.add_gauges(watch.gauges)
     app = web.Application(
-        middlewares=[watch.telemetry.measure, answer_problems, guard],
+        middlewares=[metrics.measure, answer_problems, guard],
         client_max_size=settings.serve.max_body_bytes,
     )
     app[GATE] = gate
@@ -49,7 +51,7 @@ def create_app(
     app.cleanup_ctx.append(_run_coordinator)
     face = settings.admin
     if face.port is not None:
-        admin = create_admin_app(settings, store, keyring, clock, watch)
+        admin = create_admin_app(settings, store, keyring, clock, watch, metrics)
         app.cleanup_ctx.append(partial(_run_admin, admin, settings))
     return app
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from fedrap_coordinator.domain.sealing_keys import KeyState, SealKey, breach
 from fedrap_coordinator.errors import ConfigError
-from fedrap_coordinator.sealing_keys import KeyState, SealKey, breach
 
 try:
     import fcntl

@@ -2,10 +2,15 @@
 
 `FEDRAP__ROUND__MIN_UPDATES=50` overrides `min_updates` of `[round]`. Each field has a meaning, a
 range and a default; `fedrap-coordinator check-config` prints the tree in force.
+
+Settings of identity: who may enrol, how long keys are good, who may administer.
+
+TLS of the coordinator itself, for those who have no proxy in front.
 """
 
 from __future__ import annotations
 
+import ssl
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,11 +18,10 @@ from typing import Annotated, Any
 
 import msgspec
 
+from fedrap_coordinator.domain.rate_limits import Pace
+from fedrap_coordinator.domain.records import Terms
+from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.errors import ConfigError
-from fedrap_coordinator.identity_settings import AdminFace, Enrolment, Sealing
-from fedrap_coordinator.rate_limits import Pace
-from fedrap_coordinator.rounds import RoundLimits
-from fedrap_core.learn import Learning
 from fedrap_core.paper.averaging import Averaging
 from fedrap_core.plan import (
     AnyScoring,
@@ -29,7 +33,49 @@ from fedrap_core.plan import (
     Scoring,
     SolveMethod,
 )
-from fedrap_core.support import noise_length
+from fedrap_core.solve.server_step import Learning, noise_length
+
+DAY = 86400.0
+Days = Annotated[float, msgspec.Meta(gt=0, le=36500)]
+
+
+class Enrolment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """On what terms a device becomes one of the task's."""
+
+    certificate_days: Days = 30.0
+    wait_steps: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0  # released steps for a new key
+    wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
+    wait_most_days: Days = 30.0  # then steps are not waited for any longer
+    audience: Annotated[str, msgspec.Meta(min_length=1, max_length=100)] = "fedrap"
+    account_devices: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 5  # in an account's life
+    attestation: str = ""  # package.module:function that verifies attestations
+    allow_unattested: bool = True
+
+    def terms(self, now: float, level: str) -> Terms:
+        """The terms of a device that enrols now."""
+        return Terms(
+            wait_steps=self.wait_steps,
+            wait_seconds=self.wait_seconds,
+            wait_most_seconds=self.wait_most_days * DAY,
+            valid_until=now + self.certificate_days * DAY,
+            level=level,
+        )
+
+
+class Sealing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long a sealing key is named by new rounds."""
+
+    rotate_hours: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 24.0  # 0 never
+
+
+class AdminFace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where people with rights reach the coordinator; without a port, nowhere."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
+    open_metrics: bool = False  # /metrics without a token
+    session_hours: Annotated[float, msgspec.Meta(gt=0, le=720)] = 12.0  # of the operator's page
+
 
 PREFIX = "FEDRAP__"
 
@@ -151,3 +197,22 @@ def _overlay(tree: dict[str, Any], path: list[str], value: str) -> None:
         if not isinstance(tree, dict):
             raise ConfigError(f"{PREFIX}{'__'.join(path).upper()}: {part} is not a section")
     tree[path[-1]] = value
+
+
+def server_context(serve: Serve) -> ssl.SSLContext | None:
+    """What both ports speak; None without a certificate.
+
+    Raises:
+        ConfigError: a file is missing, unreadable, or not what it should be.
+    """
+    if not serve.certificate:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(serve.certificate, serve.private_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"serve.certificate {serve.certificate} with private_key {serve.private_key}: {error}"
+        ) from error
+    return context

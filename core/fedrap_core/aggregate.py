@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_core.banded import INDEPENDENT, inverse_series
-from fedrap_core.learn import RoundSum
-from fedrap_core.privacy import clip_rows, clip_to_norm, release_noise
+from fedrap_core.privacy.banded import INDEPENDENT, inverse_series
+from fedrap_core.privacy.mechanisms import clip_rows, clip_to_norm, release_noise
+from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.sparse import RowUpdate, keep_semidefinite, triangle_size
 
 

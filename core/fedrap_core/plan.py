@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from fedrap_core.accounting import charged_noise
+from fedrap_core.privacy.accounting import charged_noise
 
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e6)]

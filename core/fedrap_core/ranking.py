@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fedrap_core.model import CommonItems, Floats, Rows
 from fedrap_core.plan import Scoring
-from fedrap_core.solve import Taste, borrowed, shared_parts
+from fedrap_core.solve.user import Taste, borrowed, shared_parts
 
 SHORTLIST = 1000
 

@@ -12,8 +12,8 @@ Importing this package opens no socket and loads no network, server or training 
 
 import logging as _logging
 
-from fedrap.background import Pace
-from fedrap.conditions import Conditions
+from fedrap.background.conditions import Conditions
+from fedrap.background.scheduler import Pace
 from fedrap.device import FedRap
 from fedrap.errors import (
     CoordinatorUnreachable,
@@ -24,10 +24,17 @@ from fedrap.errors import (
     StoreLocked,
     UpdateRefused,
 )
-from fedrap.ledger import Floor
-from fedrap.results import Erased, Exported, Reason, Recommendation, RoundReport, Status
-from fedrap.retention import Retention
-from fedrap.store import Interaction
+from fedrap.results import (
+    Erased,
+    Exported,
+    Interaction,
+    Reason,
+    Recommendation,
+    RoundReport,
+    Status,
+)
+from fedrap.rounds.ledger import Floor
+from fedrap.storage.history import Retention
 from fedrap.transport import Proof
 from fedrap_core.errors import FedRapError
 

@@ -16,19 +16,20 @@ from types import TracebackType
 
 import msgspec
 
-from fedrap import ledger, lifecycle
-from fedrap.background import Pace
-from fedrap.conditions import Conditions
-from fedrap.enrolment import Attest
-from fedrap.export import write_export
-from fedrap.joining import Access, Joiner, Token
-from fedrap.keys import DefaultKey, KeyProvider
-from fedrap.ledger import Floor
-from fedrap.results import Erased, Exported, Recommendation, RoundReport, Status
-from fedrap.retention import Retention
-from fedrap.runtime import OnError, Runtime
-from fedrap.state import Consent, DeviceState
-from fedrap.store import DeviceStore, Interaction
+from fedrap.background import process
+from fedrap.background.conditions import Conditions
+from fedrap.background.process import OnError, Runtime
+from fedrap.background.scheduler import Pace
+from fedrap.results import Erased, Exported, Interaction, Recommendation, RoundReport, Status
+from fedrap.rounds import ledger
+from fedrap.rounds.enrolment import Attest
+from fedrap.rounds.ledger import Floor
+from fedrap.rounds.session import Access, Joiner, Token
+from fedrap.storage.database import DeviceStore
+from fedrap.storage.device_state import Consent, DeviceState
+from fedrap.storage.export import write_export
+from fedrap.storage.history import Retention
+from fedrap.storage.store_key import DefaultKey, KeyProvider
 from fedrap.transport import Transport
 from fedrap_core.items import is_item_id
 
@@ -115,7 +116,7 @@ class FedRap:
 
         A second call does nothing; every other call raises StoreClosed from now on.
         """
-        self._runtime.close_within(lifecycle.CLOSE_SECONDS)
+        self._runtime.close_within(process.CLOSE_SECONDS)
 
     def consent(self, *, train: bool, policy: str) -> None:
         """Keep what the user agreed to. Until `train=True` nothing ever leaves the device."""
@@ -181,7 +182,7 @@ class FedRap:
 
     def sync(self) -> None:
         """Fetch the latest catalogue and C; see `sync_async`."""
-        lifecycle.run_blocking("sync", self.sync_async)
+        process.run_blocking("sync", self.sync_async)
 
     async def sync_async(self) -> None:
         """Fetch the latest catalogue and C, if the user consented.
@@ -193,7 +194,7 @@ class FedRap:
 
     def run_round(self, wait: float = 0.0) -> RoundReport:
         """Join a round if there is one for this device; see `run_round_async`."""
-        return lifecycle.run_blocking("run_round", partial(self.run_round_async, wait))
+        return process.run_blocking("run_round", partial(self.run_round_async, wait))
 
     async def run_round_async(self, wait: float = 0.0) -> RoundReport:
         """Join a round if there is one for this device. Never raises for network reasons.
@@ -241,7 +242,7 @@ class FedRap:
 
     def erase(self) -> Erased:
         """Delete everything, here and at the coordinator; see `erase_async`."""
-        return lifecycle.run_blocking("erase", self.erase_async)
+        return process.run_blocking("erase", self.erase_async)
 
     async def erase_async(self) -> Erased:
         """Delete store and key, ask the coordinator to forget this device, and close.

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedrap_core.statement import Statement
+import msgspec
+
+from fedrap_core.privacy.statement import Statement
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,12 @@ class Erased:
         "What this device added to earlier rounds is part of sums with the updates of others, "
         "and cannot be taken back. Without the key, copies of the store in backups stay sealed."
     )
+
+
+class Interaction(msgspec.Struct, frozen=True, array_like=True):
+    """One thing the user did."""
+
+    item: str
+    kind: str
+    weight: float
+    at: float

@@ -21,11 +21,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedrap._fake_coordinator import FakeIdentity, FakeRounds, SentUpdate, refusal
 from fedrap.errors import CoordinatorUnreachable
-from fedrap.fake_identity import FakeIdentity
-from fedrap.fake_rounds import FakeRounds, SentUpdate, refusal
-from fedrap.identity import Signer
 from fedrap.transport import NO_PROOF, Proof
+from fedrap.transport.credentials import Signer
 from fedrap_core.errors import FedRapError
 from fedrap_core.items import join_ids
 from fedrap_core.model import CommonItems

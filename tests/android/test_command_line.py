@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from fedrap_coordinator.store.memory import MemoryStore
+from testkit.harness import ITEMS, serve, small_settings
 from tests.android.java_build import build_java
-from tests.harness import ITEMS, serve, small_settings
 
 
 async def test_the_command_line_joins_a_round_and_recommends(tmp_path: Path) -> None:

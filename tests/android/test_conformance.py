@@ -17,17 +17,16 @@ import numpy as np
 import pytest
 
 from fedrap import FedRap, Floor
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.identity_settings import Enrolment
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
-from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.settings import Enrolment, Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
+from testkit.harness import ITEMS, Served, serve, small_settings
 from tests.android.java_devices import Died, JavaDevices, java_devices
 from tests.end_to_end.test_capture import recording, spellings
-from tests.harness import ITEMS, Served, serve, small_settings
 
 HISTORIES = [ITEMS[i : i + 5] + ITEMS[: i % 3] for i in range(6)]
 STEPS = [

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from fedrap_coordinator.store.memory import MemoryStore
+from testkit.harness import ITEMS, serve, small_settings
 from tests.android.java_devices import java_devices
-from tests.harness import ITEMS, serve, small_settings
 
 
 @asynccontextmanager

@@ -22,13 +22,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from fedrap.participation import LocalData, prepare_update
-from fedrap_coordinator.aggregator import Aggregator
+from fedrap.rounds.prepare import LocalData, prepare_update
 from fedrap_coordinator.keyring import Keyring
-from fedrap_core.learn import LocalShare, ShareProblem
+from fedrap_coordinator.rounds.aggregation import Aggregator
 from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.plan import Plan, Privacy, SolveMethod
+from fedrap_core.solve.device_share import LocalShare, ShareProblem
 from fedrap_core.sparse import RowUpdate, triangle_size
 from fedrap_core.wire.codec import encode_value
 from fedrap_core.wire.keys import new_private_key

@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedrap import participation
+from fedrap.rounds import prepare
 from fedrap_core import aggregate
-from fedrap_core.banded import INDEPENDENT
 from fedrap_core.plan import Privacy
-from fedrap_core.privacy import release_noise
+from fedrap_core.privacy.banded import INDEPENDENT
+from fedrap_core.privacy.mechanisms import release_noise
 from fedrap_core.sparse import RowUpdate
 from tests.attacks.canaries import CANARIES, Audit, Measured, Rounds, distance
 
@@ -60,7 +60,7 @@ async def test_a_device_that_does_not_clip_is_clipped_by_the_aggregator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Clipping each of eight local steps bounds nothing; the second clip is the bound."""
-    monkeypatch.setattr(participation, "clip_share", lambda update, rule: update)
+    monkeypatch.setattr(prepare, "clip_share", lambda update, rule: update)
     audit = Audit(PLAIN, length=8.0)
     found = await audit.run(audit.bodies())
     assert not found.violates(_claim(PLAIN)), found
@@ -68,7 +68,7 @@ async def test_a_device_that_does_not_clip_is_clipped_by_the_aggregator(
 
 async def test_clipping_each_local_step_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight local steps, each clipped to S, and nobody clips their sum."""
-    monkeypatch.setattr(participation, "clip_share", lambda update, rule: update)
+    monkeypatch.setattr(prepare, "clip_share", lambda update, rule: update)
 
     def none(update: RowUpdate, limit: float) -> RowUpdate:
         return update

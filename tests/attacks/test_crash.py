@@ -16,19 +16,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedrap_coordinator import summing
+from fedrap_coordinator.domain.records import Attribute, Extent, StoredRelease
+from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import StoreGone
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
-from fedrap_coordinator.releases import Model, next_model
-from fedrap_coordinator.rounds import Phase
+from fedrap_coordinator.rounds import driver
+from fedrap_coordinator.rounds.releases import Model, next_model
 from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.operator_protocol import Attribute
-from fedrap_coordinator.store.protocol import Extent, StoredRelease
 from fedrap_coordinator.store.sql import SqlStore
-from fedrap_core.learn import RoundSum
+from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.codec import encode
-from tests.harness import one_cell, serve, small_settings
+from testkit.harness import one_cell, serve, small_settings
 
 BANDS = [(1.0,), (1.0, 0.75)]
 T = TypeVar("T")
@@ -100,7 +99,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
         seen.append(total)
         return next_model(task, model, total, view, settings, clip, alike, now)
 
-    monkeypatch.setattr(summing, "next_model", spy)
+    monkeypatch.setattr(driver, "next_model", spy)
     return seen
 
 

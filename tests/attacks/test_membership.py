@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from fedrap_core.aggregate import Accumulator
-from fedrap_core.learn import compute_share, pose_share
 from fedrap_core.model import History
 from fedrap_core.plan import SolveMethod
-from fedrap_core.privacy import clip_to_norm
+from fedrap_core.privacy.mechanisms import clip_to_norm
+from fedrap_core.solve.device_share import compute_share, pose_share
 from fedrap_core.sparse import triangle_size
 from tests.attacks.rank_one import Vector, auc
 from tests.core.made import items_of

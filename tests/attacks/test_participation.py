@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from fedrap import Floor
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.memory import MemoryStore
-from tests.harness import ITEMS, Player, serve, small_settings
+from testkit.harness import ITEMS, Player, serve, small_settings
 
 
 def _banded(separation: int) -> Settings:

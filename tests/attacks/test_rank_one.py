@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from fedrap import FedRap
-from fedrap.participation import LocalData, prepare_update
+from fedrap.rounds.prepare import LocalData, prepare_update
 from fedrap.trainers.numpy_trainer import NumpyTrainer
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_core.learn import compute_share, pose_share
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import fresh_state
 from fedrap_core.plan import Method, PaperMethod, Plan, Privacy, SolveMethod
+from fedrap_core.solve.device_share import compute_share, pose_share
 from fedrap_core.sparse import RowUpdate, triangle_size
 from fedrap_core.wire.codec import decode, encode_value
 from fedrap_core.wire.keys import new_private_key, public_point
@@ -28,10 +28,10 @@ from fedrap_core.wire.messages import Offer, Release, Update
 from fedrap_core.wire.releases import model_hash, unpack_release
 from fedrap_core.wire.seal import open_update, seal_id
 from fedrap_core.wire.share import decode_share
+from testkit.harness import Served, serve, small_settings
 from tests.attacks.rank_one import Guess, Vector, auc, cosine, from_bytes, from_share
 from tests.core.made import items_of
 from tests.end_to_end.test_capture import Capture, recording
-from tests.harness import Served, serve, small_settings
 
 SIZE, DIM, DEVICES, LIKES = 300, 32, 20, 40
 ITEMS = [f"item-{row:03d}" for row in range(SIZE)]

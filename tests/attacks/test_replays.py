@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fedrap.identity import Signer
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap.transport.credentials import Signer
+from fedrap_coordinator.domain.rounds import Phase
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds import Phase
 from fedrap_core.wire.codec import decode_value, encode, encode_value
 from fedrap_core.wire.keys import new_private_key
 from fedrap_core.wire.messages import Offer
-from tests.harness import one_cell, serve, small_settings
+from testkit.harness import one_cell, serve, small_settings
 from tests.sdk.made import PLAN, MadeCoordinator, a_device, a_release
 
 

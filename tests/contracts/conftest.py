@@ -11,7 +11,7 @@ import pytest_asyncio
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
-from tests.postgres import postgres_url
+from testkit.postgres import postgres_url
 
 
 @pytest_asyncio.fixture(params=["memory", "sqlite", "postgresql"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedrap_coordinator.store.batches import Ask, Given, Rule, Sent
-from fedrap_coordinator.store.protocol import Added, Store
+from fedrap_coordinator.domain.decisions import Added, Ask, Given, Rule, Sent
+from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import Privacy
 
 MANY = 1_000_000

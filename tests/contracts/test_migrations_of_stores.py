@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from fedrap_coordinator.domain.records import StoredRelease
+from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import StoreUnavailable
-from fedrap_coordinator.releases import load_model
-from fedrap_coordinator.rounds import Phase
+from fedrap_coordinator.rounds.releases import load_model
 from fedrap_coordinator.store import migrations
 from fedrap_coordinator.store.engine import open_engine
-from fedrap_coordinator.store.operator_protocol import StoredRelease
 from fedrap_coordinator.store.schema import SCHEMA, metadata
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.errors import MalformedMessage

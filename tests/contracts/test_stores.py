@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from fedrap_coordinator.rounds import Phase, Round
-from fedrap_coordinator.store.identity_protocol import Enrolment, Ticket
-from fedrap_coordinator.store.protocol import Added, Counts, DeviceRecord, Store, StoredRelease
+from fedrap_coordinator.domain.decisions import Added
+from fedrap_coordinator.domain.records import Counts, DeviceRecord, Enrolment, StoredRelease, Ticket
+from fedrap_coordinator.domain.rounds import Phase, Round
+from fedrap_coordinator.store.protocol import Store
 from tests.contracts.one_by_one import add_update, assign
 
 TASK = b"t" * 16

@@ -13,20 +13,21 @@ from hypothesis import Phase as Stage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrap_coordinator.rounds import Phase, Round
-from fedrap_coordinator.store.batches import Ask, Rule, Sent
-from fedrap_coordinator.store.identity_protocol import (
+from fedrap_coordinator.domain.decisions import Ask, Rule, Sent
+from fedrap_coordinator.domain.records import (
     AdminRecord,
     AuditEntry,
     Issuer,
+    StoredRelease,
     Terms,
     Ticket,
 )
+from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.store.memory import MemoryStore
-from fedrap_coordinator.store.protocol import Store, StoredRelease
+from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.plan import Privacy
-from tests.postgres import postgres_url
+from testkit.postgres import postgres_url
 
 NO_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate)  # a database each costs too much
 Op: TypeAlias = tuple[str, tuple[Any, ...]]

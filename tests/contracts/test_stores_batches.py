@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from fedrap_coordinator.rounds import Phase, Round
-from fedrap_coordinator.store.batches import Added, Ask, Given, Rule, Sent, Tally
+from fedrap_coordinator.domain.decisions import Added, Ask, Given, Rule, Sent, Tally
+from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import Privacy
 from tests.contracts.test_stores import a_release, device_id, enrolled, opened, round_id

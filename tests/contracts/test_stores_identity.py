@@ -9,8 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from fedrap_coordinator.rounds import Phase
-from fedrap_coordinator.store.identity_protocol import (
+from fedrap_coordinator.domain.records import (
     AdminRecord,
     AuditEntry,
     Enrolment,
@@ -19,6 +18,7 @@ from fedrap_coordinator.store.identity_protocol import (
     Ticket,
     broken_link,
 )
+from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
 from tests.contracts.one_by_one import add_update, assign

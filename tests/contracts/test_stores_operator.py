@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fedrap_coordinator.rounds import Phase, Round
-from fedrap_coordinator.store.operator_protocol import Facts, Imported, NewItem, Quality
-from fedrap_coordinator.store.protocol import Store, StoredRelease
+from fedrap_coordinator.domain.records import Facts, Imported, NewItem, Quality, StoredRelease
+from fedrap_coordinator.domain.rounds import Phase, Round
+from fedrap_coordinator.store.protocol import Store
 from tests.contracts.one_by_one import add_update, assign
 from tests.contracts.test_stores import device_id, round_id
 

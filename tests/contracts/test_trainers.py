@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedrap.trainers import Trainer
 from fedrap_core.errors import BrokenModel
-from fedrap_core.learn import ShareProblem
+from fedrap_core.solve.device_share import ShareProblem
 from tests.contracts.trainers_made import (
     assert_close,
     check_solve,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedrap import CoordinatorUnreachable, FedRap, UpdateRefused
-from fedrap.identity import Credentials, Signer
+from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.items import ItemIds
 from fedrap_core.wire.certificates import read_certificate
 from fedrap_core.wire.codec import encode
@@ -27,8 +27,8 @@ from fedrap_core.wire.keys import (
 from fedrap_core.wire.messages import Delta, Release
 from fedrap_core.wire.releases import apply_delta, unpack_release
 from fedrap_core.wire.seal import seal_update
+from testkit.harness import DIM, ITEMS, one_cell
 from tests.contracts.transports_made import CAP, World, fake_world, http_world
-from tests.harness import DIM, ITEMS, one_cell
 
 
 @pytest.fixture(params=["fake", "http"])

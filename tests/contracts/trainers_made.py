@@ -11,9 +11,9 @@ import pytest
 from hypothesis import settings
 
 from fedrap.trainers import Trainer, make_trainer
-from fedrap_core.learn import LocalShare, ShareProblem, compute_share
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.paper.training import train_local
+from fedrap_core.solve.device_share import LocalShare, ShareProblem, compute_share
 
 TRAINERS: dict[str, Trainer] = {name: make_trainer(name) for name in ("numpy", "onnx", "torch")}
 every_trainer = pytest.mark.parametrize("trainer", TRAINERS.values(), ids=TRAINERS.keys())

@@ -10,11 +10,11 @@ from itertools import count
 
 import numpy as np
 
-from fedrap.http_transport import HttpTransport
-from fedrap.identity import Credentials, Signer
 from fedrap.testing import FakeCoordinator
 from fedrap.transport import Transport
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap.transport.credentials import Credentials, Signer
+from fedrap.transport.http import HttpTransport
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.sparse import RowUpdate
@@ -23,7 +23,7 @@ from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_poin
 from fedrap_core.wire.messages import Enrolled, Offer, Release
 from fedrap_core.wire.seal import seal_update
 from fedrap_core.wire.share import encode_share, uniform_shape
-from tests.harness import DIM, ITEMS, one_cell, serve, small_settings
+from testkit.harness import DIM, ITEMS, one_cell, serve, small_settings
 
 CAP = 2
 

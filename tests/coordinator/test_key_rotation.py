@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fedrap_coordinator import key_files
+from fedrap_coordinator.domain.sealing_keys import KeyState, breach, is_due
 from fedrap_coordinator.keyring import Keyring, SealKeyGone, fresh_keyring, open_keyring
-from fedrap_coordinator.sealing_keys import KeyState, breach, is_due
 from fedrap_core.wire.keys import new_private_key, private_to_bytes
 
 STATES = {KeyState.NEXT, KeyState.ACTIVE, KeyState.RETIRED}

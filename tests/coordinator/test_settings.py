@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from fedrap_coordinator.config_template import TEMPLATE
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.settings import Settings, load
-from fedrap_coordinator.template import TEMPLATE
 
 
 def written(folder: Path, text: str) -> Path:

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from fedrap_core.aggregate import Accumulator
 from fedrap_core.errors import FedRapError, NotFinite, WrongShape
-from fedrap_core.privacy import release_noise
+from fedrap_core.privacy.mechanisms import release_noise
 from fedrap_core.sparse import RowUpdate
 from tests.core.made import quick, random_update, seeds
 

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrap_core import ranking
-from fedrap_core.learn import Learner, Learning, RoundSum, compute_share, learn_step, pose_share
 from fedrap_core.model import BLOCK, CommonItems
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.ranking import best_rows, explain, rank, top_k
-from fedrap_core.solve import Taste, derive_taste
+from fedrap_core.solve.device_share import compute_share, pose_share
+from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
+from fedrap_core.solve.user import Taste, derive_taste
 from tests.core.made import history_of, quick, random_history, random_items, scaled_items, seeds
 
 score_lists = st.lists(st.integers(-3, 3).map(float) | st.just(-np.inf), max_size=40)

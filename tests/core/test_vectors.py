@@ -15,17 +15,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedrap import ledger
+from fedrap.rounds import ledger
 from fedrap_core import errors, plan
-from fedrap_core.accounting import charged_epsilon, charged_noise
-from fedrap_core.learn import Learner, Learning, RoundSum, compute_share, learn_step, pose_share
 from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Scoring, SolveMethod
-from fedrap_core.prefixes import join_shares, pose_round
-from fedrap_core.privacy import clip_share, clip_to_norm
+from fedrap_core.privacy.accounting import charged_epsilon, charged_noise
+from fedrap_core.privacy.mechanisms import clip_share, clip_to_norm
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.ranking import explain, rank
-from fedrap_core.solve import Taste, derive_taste
+from fedrap_core.solve.device_share import compute_share, join_shares, pose_round, pose_share
+from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
+from fedrap_core.solve.user import Taste, derive_taste
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import (
     certificates,

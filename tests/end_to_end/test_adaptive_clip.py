@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from fedrap import Floor
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.settings import Settings
-from fedrap_core.accounting import charged_epsilon
 from fedrap_core.plan import Adapt, Plan, Privacy
-from fedrap_core.privacy import adapted_clip, release_noise, task_noise_key
+from fedrap_core.privacy.accounting import charged_epsilon
+from fedrap_core.privacy.mechanisms import adapted_clip, release_noise, task_noise_key
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire.codec import decode_value, encode_value
-from tests.harness import Served, one_cell, serve, small_settings
+from testkit.harness import Served, one_cell, serve, small_settings
 from tests.sdk.made import PLAN, MadeCoordinator, a_device
 
 ADAPT = Adapt(quantile=0.5, rate=0.4, noise=0.3)

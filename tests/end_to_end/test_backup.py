@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fedrap_coordinator.commands import run
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import open_keyring
-from tests.harness import Served, one_cell, serve, small_settings
+from testkit.harness import Served, one_cell, serve, small_settings
 
 SETTINGS = small_settings(updates=1, separation=1)
 

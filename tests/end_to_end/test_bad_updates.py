@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.rounds import Phase
+from fedrap_coordinator.domain.rounds import Phase
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_core.quantize import QuantizedRows
 from fedrap_core.sparse import RowUpdate, triangle_size
 from fedrap_core.wire import problems
@@ -25,7 +25,7 @@ from fedrap_core.wire.messages import Accepted, Offer, OfferRequest, Share
 from fedrap_core.wire.seal import seal_id
 from fedrap_core.wire.share import encode_share, pad
 from fedrap_core.wire.signing import SIGNATURE_HEADER
-from tests.harness import DIM, ITEMS, Answer, Player, Served, one_cell, serve, small_settings
+from testkit.harness import DIM, ITEMS, Answer, Player, Served, one_cell, serve, small_settings
 
 Spoil = Callable[[Player, Offer], Awaitable[Answer]]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fedrap_coordinator.admin import Admin
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.admin.actions import Admin
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store.sql import SqlStore
-from tests.harness import one_cell, serve, small_settings
-from tests.postgres import postgres_url
+from testkit.harness import one_cell, serve, small_settings
+from testkit.postgres import postgres_url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

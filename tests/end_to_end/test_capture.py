@@ -20,7 +20,7 @@ import pytest
 
 from fedrap import FedRap
 from fedrap_coordinator.store.memory import MemoryStore
-from tests.harness import Served, serve, small_settings
+from testkit.harness import Served, serve, small_settings
 
 ROOT = Path(__file__).parent.parent.parent
 ITEMS = [f"zq{row:02d}-{word}" for row, word in enumerate(["kettle", "novel", "spade"] * 10)]

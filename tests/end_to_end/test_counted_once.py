@@ -10,16 +10,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedrap_coordinator import summing
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.releases import Model, next_model
-from fedrap_core.learn import RoundSum
+from fedrap_coordinator.http.device_api import COORDINATOR
+from fedrap_coordinator.rounds import driver
+from fedrap_coordinator.rounds.releases import Model, next_model
 from fedrap_core.plan import PaperMethod
-from fedrap_core.privacy import release_noise, task_noise_key
+from fedrap_core.privacy.mechanisms import release_noise, task_noise_key
+from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.sparse import RowUpdate, triangle_size
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Offer
-from tests.harness import DIM, Player, one_cell, serve, small_settings
+from testkit.harness import DIM, Player, one_cell, serve, small_settings
 
 DEVICES = 40
 
@@ -33,7 +33,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
         seen.append(total)
         return next_model(task, model, total, *rest)
 
-    monkeypatch.setattr(summing, "next_model", spy)
+    monkeypatch.setattr(driver, "next_model", spy)
     return seen
 
 

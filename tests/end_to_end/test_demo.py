@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedrap_simulation.cli import main
-from fedrap_simulation.demo import DemoPlan, DemoResult, RoundLine, run_demo
-from fedrap_simulation.synthetic import Shape
+from fedrap_simulation.data.synthetic import Shape
+from fedrap_simulation.scenarios.demo import DemoPlan, DemoResult, RoundLine, run_demo
 
 SMALL = DemoPlan(shape=Shape(users=60, items=120, tastes=4), rounds=10, dim=8, noise=0.0)
 

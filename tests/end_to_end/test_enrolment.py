@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.store.protocol import DeviceRecord
+from fedrap_coordinator.domain.records import DeviceRecord
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Enrol, Enrolled
-from tests.harness import Served, serve, small_settings
+from testkit.harness import Served, serve, small_settings
 
 
 @pytest_asyncio.fixture

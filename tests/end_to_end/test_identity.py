@@ -13,17 +13,16 @@ import pytest
 
 from fedrap import FedRap, Floor, Proof
 from fedrap.backend import TokenIssuer, make_issuer_key
-from fedrap_coordinator.attestation import Verdict
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.identity_settings import Enrolment
-from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.identity_protocol import Issuer
+from fedrap_coordinator.domain.records import Issuer
+from fedrap_coordinator.http.device_api import COORDINATOR
+from fedrap_coordinator.identity.attestation import Verdict
+from fedrap_coordinator.settings import Enrolment, Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.certificates import enrol_challenge, read_certificate, renew_challenge
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import public_from_point, public_point
 from fedrap_core.wire.messages import Enrol, Enrolled, Renew, Renewed
-from tests.harness import ITEMS, Answer, Player, Served, serve, small_settings
+from testkit.harness import ITEMS, Answer, Player, Served, serve, small_settings
 
 DAY = 86400.0
 FREE = Floor(separation=1, min_updates=1)

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.identity_settings import Sealing
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import SealKeyGone, open_keyring
+from fedrap_coordinator.settings import Sealing
 from fedrap_core.wire.codec import encode
-from tests.harness import one_cell, serve, small_settings
+from testkit.harness import one_cell, serve, small_settings
 
 
 @pytest.mark.spec("4.6", "4.7")

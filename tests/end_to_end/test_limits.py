@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.rate_limits import Pace
+from fedrap_coordinator.domain.rate_limits import Pace
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.settings import IngestLimits, Limits, Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Offer, OfferRequest
-from tests.harness import ITEMS, NO_LIMITS, Answer, Player, one_cell, serve, small_settings
+from testkit.harness import ITEMS, NO_LIMITS, Answer, Player, one_cell, serve, small_settings
 
 
 async def _ask(player: Player, release: int, wait: float) -> Answer:

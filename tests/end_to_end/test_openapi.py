@@ -16,16 +16,18 @@ import pytest
 from aiohttp import web
 from hypothesis import HealthCheck, Phase, given, settings
 
-from fedrap_coordinator.admin import Admin, Role
-from fedrap_coordinator.admin_api import create_admin_app
+from fedrap_coordinator.admin.actions import Admin
+from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER, create_app
-from fedrap_coordinator.identity_settings import AdminFace
+from fedrap_coordinator.http.admin_api import create_admin_app
+from fedrap_coordinator.http.dashboard import WATCH
+from fedrap_coordinator.http.metrics import Telemetry
+from fedrap_coordinator.http.openapi import ADMINS, DEVICES, MSGPACK, Address, document
 from fedrap_coordinator.keyring import fresh_keyring
-from fedrap_coordinator.openapi import ADMINS, DEVICES, MSGPACK, Address, document
-from fedrap_coordinator.page import WATCH
+from fedrap_coordinator.settings import AdminFace
 from fedrap_coordinator.store.memory import MemoryStore
 from spec.make_openapi import PATH, text
-from tests.harness import in_a_thread, serve, small_settings
+from testkit.harness import in_a_thread, serve, small_settings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -48,7 +50,7 @@ def test_every_route_is_in_the_document_and_nothing_else() -> None:
     app = create_app(small_settings(), MemoryStore(), fresh_keyring())
     assert routes(app) == {(one.method, one.path) for one in DEVICES}
     admin = create_admin_app(
-        small_settings(), MemoryStore(), fresh_keyring(), time.time, app[WATCH]
+        small_settings(), MemoryStore(), fresh_keyring(), time.time, app[WATCH], Telemetry()
     )
     programs = {
         one for one in routes(admin) if one[1] not in PAGE_ONLY and not re.search(r"\.\w+$", one[1])

@@ -13,14 +13,15 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from fedrap_coordinator.admin import Admin, Role
+from fedrap_coordinator.admin.actions import Admin
+from fedrap_coordinator.admin.catalogue_actions import Curator
+from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER
-from fedrap_coordinator.curating import Curator
-from fedrap_coordinator.identity_settings import AdminFace
+from fedrap_coordinator.domain.records import NewItem
+from fedrap_coordinator.settings import AdminFace
 from fedrap_coordinator.store.memory import MemoryStore
-from fedrap_coordinator.store.operator_protocol import NewItem
-from tests.browser import PHONE, need_chromium, open_browser
-from tests.harness import Served, serve, small_settings
+from testkit.browser import PHONE, need_chromium, open_browser
+from testkit.harness import Served, serve, small_settings
 
 SPITEFUL = "<img src=x onerror=document.title='owned'>"
 

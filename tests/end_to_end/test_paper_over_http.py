@@ -11,7 +11,7 @@ import pytest
 
 from fedrap import FedRap
 from fedrap_coordinator.errors import ConfigError
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.paper.variants import NAMES, make_variant
@@ -19,7 +19,7 @@ from fedrap_core.plan import PaperMethod
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
-from tests.harness import DIM, ITEMS, Served, serve, small_settings
+from testkit.harness import DIM, ITEMS, Served, serve, small_settings
 
 FEDERATED = [name for name in NAMES if name != "centrap"]
 

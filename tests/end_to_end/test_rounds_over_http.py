@@ -12,14 +12,14 @@ import pytest
 import pytest_asyncio
 
 from fedrap import FedRap, Floor
-from fedrap.http_transport import HttpTransport
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.rounds import Phase
+from fedrap.transport.http import HttpTransport
+from fedrap_coordinator.domain.rounds import Phase
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Catalogue, Delta, Forget, Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, model_hash, unpack_release
-from tests.harness import ITEMS, Served, serve, small_settings
+from testkit.harness import ITEMS, Served, serve, small_settings
 
 
 @pytest_asyncio.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedrap_coordinator.handlers import COORDINATOR
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
-from tests.harness import one_cell, serve, small_settings
+from testkit.harness import one_cell, serve, small_settings
 
 
 async def test_a_smaller_minimum_is_of_the_next_round(tmp_path: Path) -> None:

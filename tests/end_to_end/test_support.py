@@ -12,7 +12,7 @@ from fedrap import FedRap
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.sparse import RowUpdate, pack_triangle
-from tests.harness import DIM, ITEMS, Served, serve, small_settings
+from testkit.harness import DIM, ITEMS, Served, serve, small_settings
 
 PROMOTED = 7
 

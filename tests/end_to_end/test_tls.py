@@ -18,13 +18,11 @@ from cryptography.x509.oid import NameOID
 
 from fedrap_coordinator.app import ADMIN_RUNNER, create_app
 from fedrap_coordinator.errors import ConfigError
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.identity_settings import AdminFace
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
-from fedrap_coordinator.settings import load
+from fedrap_coordinator.settings import AdminFace, load, server_context
 from fedrap_coordinator.store.memory import MemoryStore
-from fedrap_coordinator.tls import server_context
-from tests.harness import ITEMS, small_settings
+from testkit.harness import ITEMS, small_settings
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:

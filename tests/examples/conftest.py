@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.harness import Address, running
+from testkit.harness import Address, running
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from examples import night_job, shop, web_app
 from fedrap import FedRap
 from fedrap.testing import FakeCoordinator
-from tests.harness import Address
+from testkit.harness import Address
 
 FOLDER = Path(__file__).parent.parent.parent / "examples"
 Start = Callable[[list[str]], Address]

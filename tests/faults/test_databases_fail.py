@@ -12,14 +12,14 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import StoreGone
-from fedrap_coordinator.handlers import COORDINATOR
-from fedrap_coordinator.rounds import Phase
+from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.wire.codec import encode
-from tests.harness import Answer, Served, one_cell, serve, small_settings
-from tests.postgres import own_server, postgres_url
+from testkit.harness import Answer, Served, one_cell, serve, small_settings
+from testkit.postgres import own_server, postgres_url
 
 
 async def _sent(served: Served, count: int) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:

@@ -10,15 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fedrap_simulation.fault_walk import (
-    Walk,
-    check_books,
-    prepare,
-    settings_for,
-    until_released,
-)
-from fedrap_simulation.mortal import Fault, Running, Site, start
-from tests.postgres import postgres_url
+from testkit.crash_host import Fault, Running, Site, start
+from testkit.crash_walk import Walk, check_books, prepare, settings_for, until_released
+from testkit.postgres import postgres_url
 
 DEVICES, ROUNDS = 2, 2
 

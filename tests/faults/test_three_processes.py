@@ -16,10 +16,10 @@ from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import open_engine
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Offer
-from fedrap_simulation.fault_walk import DIM, prepare, settings_for
-from fedrap_simulation.load import CheapDevice, Connection, Reply, one_row
-from fedrap_simulation.mortal import Running, Site, start
-from tests.postgres import postgres_url
+from testkit.crash_host import Running, Site, start
+from testkit.crash_walk import DIM, prepare, settings_for
+from testkit.load_client import CheapDevice, Connection, Reply, one_row
+from testkit.postgres import postgres_url
 
 DEVICES, COHORT, ROUNDS = 40, 16, 6
 

@@ -10,20 +10,19 @@ from functools import partial
 
 import numpy as np
 
-from fedrap_coordinator.admission import open_share, read_update
-from fedrap_coordinator.catalogue import read_items
-from fedrap_coordinator.sessions import read_session
+from fedrap_coordinator.admin.catalogue_files import read_items
+from fedrap_coordinator.http.dashboard import read_session
+from fedrap_coordinator.rounds.aggregation import open_share, read_update
 from fedrap_core.errors import FedRapError
 from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import Plan
 from fedrap_core.quantize import QuantizedRows
-from fedrap_core.wire.bitmaps import unpack_entries
 from fedrap_core.wire.certificates import read_certificate
 from fedrap_core.wire.codec import decode, decode_value
 from fedrap_core.wire.keys import private_from_bytes, public_from_point
 from fedrap_core.wire.messages import Delta, Release
-from fedrap_core.wire.releases import apply_delta, unpack_release
+from fedrap_core.wire.releases import apply_delta, unpack_entries, unpack_release
 from fedrap_core.wire.seal import open_update
 from fedrap_core.wire.share import decode_share
 from fedrap_core.wire.signing import verify

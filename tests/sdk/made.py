@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from fedrap import FedRap, FedRapError, Floor, UpdateRefused
-from fedrap.identity import Signer
 from fedrap.transport import NO_PROOF, Proof
+from fedrap.transport.credentials import Signer
 from fedrap_core.items import join_ids
 from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.sparse import RowUpdate

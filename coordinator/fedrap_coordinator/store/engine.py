@@ -1,7 +1,11 @@
-"""Connections to either database: SQLite in WAL mode, or PostgreSQL with psycopg."""
+"""Connections to either database: SQLite in WAL mode, or PostgreSQL with psycopg.
+
+INSERT that leaves an existing row alone, in the words of either database.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sqlite3
 from contextlib import closing
@@ -9,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError
 
 from fedrap_coordinator.errors import StoreUnavailable
@@ -93,3 +98,15 @@ def _begin(connection: sa.Connection) -> None:
     """Take the write lock first, so that no transaction has to start again half-way."""
     reads = connection.get_execution_options().get(READS, False)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def insert_once(db: sa.Connection, table: sa.Table, **values: Any) -> bool:
+    """Add a row; False when its key was there. Waits for a rival's transaction to end."""
+    # RETURNING, for a rowcount of an insert is not to be relied on.
+    return db.execute(_statement(table, db.dialect.name), values).first() is not None
+
+
+@functools.cache
+def _statement(table: sa.Table, dialect: str) -> sa.Executable:
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    return insert(table).on_conflict_do_nothing().returning(sa.literal(1))

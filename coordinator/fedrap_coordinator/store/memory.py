@@ -1,23 +1,329 @@
-"""The store in memory, for simulations and tests. It passes the same contract suite as SQL."""
+"""The store in memory, for simulations and tests. It passes the same contract suite as SQL.
+
+The methods of `MemoryStore` for operators.
+
+The methods of `MemoryStore` for devices, issuers, people with rights and the audit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from fedrap_coordinator.rounds import OVER, Phase, Round
-from fedrap_coordinator.store import batches
-from fedrap_coordinator.store.batches import Added, Ask, Place, Rule, Sent, Tally
-from fedrap_coordinator.store.memory_operator import MemoryOperator
-from fedrap_coordinator.store.protocol import (
+from fedrap_coordinator.domain import decisions
+from fedrap_coordinator.domain.decisions import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.domain.records import (
+    AT_ONCE,
+    AdminRecord,
+    Attribute,
+    AuditEntry,
+    AuditRow,
     CatalogueView,
     Charge,
     Counts,
+    DeviceRecord,
+    DeviceStates,
+    Enrolment,
     Extent,
+    Imported,
+    Issuer,
+    ItemRow,
+    NewItem,
+    Quality,
+    ReleaseRow,
     RoundRow,
     StoredRelease,
+    Terms,
+    Ticket,
 )
+from fedrap_coordinator.domain.rounds import OVER, Phase, Round
+
+
+@dataclass
+class MemoryIdentity:
+    """Everything in dictionaries; no method awaits, so each is one transaction."""
+
+    _tokens: dict[bytes, bool] = field(default_factory=dict)  # digest -> used
+    _signed: dict[bytes, float] = field(default_factory=dict)  # digest -> when its token ends
+    _accounts: dict[bytes, int] = field(default_factory=dict)
+    _devices: dict[bytes, DeviceRecord] = field(default_factory=dict)
+    _issuers: dict[str, Issuer] = field(default_factory=dict)
+    _admins: dict[str, tuple[AdminRecord, bytes]] = field(default_factory=dict)
+    _audit: list[AuditRow] = field(default_factory=list)
+
+    def _last_released(self) -> int:
+        raise NotImplementedError
+
+    async def add_tokens(
+        self, digests: Sequence[bytes], now: float, audit: AuditEntry | None = None
+    ) -> None:
+        if len(set(digests)) < len(digests) or any(one in self._tokens for one in digests):
+            raise ValueError("a token was added before")
+        self._tokens.update(dict.fromkeys(digests, False))
+        self._written(audit, True)
+
+    async def enrol(
+        self, token: bytes, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
+    ) -> bool:
+        if self._tokens.get(token, True):
+            return False
+        self._refuse_known(device)
+        self._tokens[token] = True
+        self._add(device, public_key, now, terms)
+        return True
+
+    async def enrol_signed(
+        self, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
+    ) -> Enrolment:
+        self._signed = {one: ends for one, ends in self._signed.items() if ends >= now}
+        if ticket.digest in self._signed:
+            return Enrolment.USED
+        self._refuse_known(device)
+        if ticket.account is not None:
+            count = self._accounts.get(ticket.account, 0)
+            if count >= ticket.most_devices:
+                return Enrolment.TOO_MANY
+            self._accounts[ticket.account] = count + 1
+        self._signed[ticket.digest] = ticket.expires_at
+        self._add(device, public_key, now, terms)
+        return Enrolment.DONE
+
+    def _refuse_known(self, device: bytes) -> None:
+        if device in self._devices:
+            raise ValueError("the device is enrolled")
+
+    def _add(self, device: bytes, public_key: bytes, now: float, terms: Terms) -> None:
+        self._devices[device] = DeviceRecord(
+            device,
+            public_key,
+            0,
+            None,
+            first_step=terms.first_step(self._last_released()),
+            not_before=terms.not_before(now),
+            free_at=terms.free_at(now),
+            valid_until=terms.valid_until,
+            level=terms.level,
+            enrolled_at=now,
+        )
+
+    async def device(self, device: bytes) -> DeviceRecord | None:
+        return self._devices.get(device)
+
+    async def devices(self, after: bytes, count: int) -> Sequence[DeviceRecord]:
+        beyond = sorted(name for name in self._devices if name > after)
+        return [self._devices[name] for name in beyond[:count]]
+
+    async def renew_device(self, device: bytes, valid_until: float, level: str) -> None:
+        if device in self._devices:
+            self._devices[device] = replace(
+                self._devices[device], valid_until=valid_until, level=level
+            )
+
+    async def revoke_device(
+        self, device: bytes, now: float, audit: AuditEntry | None = None
+    ) -> bool:
+        known = self._devices.get(device)
+        if known is None or known.revoked_at is not None:
+            return self._written(audit, False)
+        self._devices[device] = replace(known, revoked_at=now)
+        return self._written(audit, True)
+
+    async def device_keys(self, devices: Sequence[bytes]) -> Sequence[bytes | None]:
+        found = [self._devices.get(device) for device in devices]
+        return [None if known is None else known.public_key for known in found]
+
+    async def use_nonce(self, device: bytes, nonce: int) -> bool:
+        known = self._devices.get(device)
+        if known is None or nonce <= known.last_nonce:
+            return False
+        self._devices[device] = replace(known, last_nonce=nonce)
+        return True
+
+    async def forget_device(self, device: bytes) -> None:
+        self._devices.pop(device, None)
+
+    async def add_issuer(self, issuer: Issuer, audit: AuditEntry | None = None) -> bool:
+        fresh = issuer.name not in self._issuers
+        self._issuers.setdefault(issuer.name, issuer)
+        return self._written(audit, fresh)
+
+    async def remove_issuer(self, name: str, audit: AuditEntry | None = None) -> bool:
+        return self._written(audit, self._issuers.pop(name, None) is not None)
+
+    async def issuers(self) -> Sequence[Issuer]:
+        return [self._issuers[name] for name in sorted(self._issuers)]
+
+    async def add_admin(
+        self, admin: AdminRecord, digest: bytes, audit: AuditEntry | None = None
+    ) -> bool:
+        taken = any(known == digest for _, known in self._admins.values())
+        fresh = admin.name not in self._admins and not taken
+        if fresh:
+            self._admins[admin.name] = (admin, digest)
+        return self._written(audit, fresh)
+
+    async def remove_admin(self, name: str, audit: AuditEntry | None = None) -> bool:
+        return self._written(audit, self._admins.pop(name, None) is not None)
+
+    async def admins(self) -> Sequence[AdminRecord]:
+        return [self._admins[name][0] for name in sorted(self._admins)]
+
+    async def admin_of(self, digest: bytes) -> AdminRecord | None:
+        return next((one for one, known in self._admins.values() if known == digest), None)
+
+    async def write_audit(self, entry: AuditEntry) -> None:
+        self._written(entry, True)
+
+    async def audit_rows(self, after: int, count: int) -> Sequence[AuditRow]:
+        return self._audit[after : after + count]
+
+    def _written(self, entry: AuditEntry | None, answer: bool) -> bool:
+        if entry is not None:
+            kept = entry if answer else replace(entry, outcome="refused")
+            before = self._audit[-1].digest if self._audit else bytes(32)
+            self._audit.append(AuditRow(len(self._audit) + 1, kept, kept.digest(before)))
+        return answer
+
+
+@dataclass
+class MemoryOperator(MemoryIdentity):
+    """Everything in dictionaries; no method awaits others, so each is one transaction."""
+
+    _rounds: dict[bytes, tuple[Round, bytes]] = field(default_factory=dict)
+    _closed: dict[bytes, float] = field(default_factory=dict)
+    _releases: dict[int, StoredRelease] = field(default_factory=dict)
+    _history: dict[int, ReleaseRow] = field(default_factory=dict)
+    _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
+    _catalogue_version: int = 0
+    _attributes: dict[str, dict[str, str]] = field(default_factory=dict)
+    _refusals: dict[bytes, Counter[str]] = field(default_factory=dict)
+    _quality: dict[tuple[int, str], Quality] = field(default_factory=dict)
+    _secrets: dict[str, bytes] = field(default_factory=dict)
+
+    def _close(self, round_id: bytes, phase: Phase, now: float | None) -> None:
+        raise NotImplementedError
+
+    def _insert_release(self, release: StoredRelease) -> None:
+        made = [one.step for one in self._history.values() if one.restores is None]
+        if release.restores is None and release.step in made:
+            raise ValueError(f"step {release.step} was released before")
+        if release.version in self._history:
+            raise ValueError(f"version {release.version} was released before")
+        self._releases[release.version] = release
+        self._history[release.version] = ReleaseRow(
+            release.version, release.step, release.devices, release.restores, release.facts, True
+        )
+
+    async def roll_back(self, release: StoredRelease, audit: AuditEntry | None = None) -> None:
+        self._insert_release(release)
+        for round_, _ in list(self._rounds.values()):
+            if round_.phase not in (Phase.RELEASED, Phase.ABANDONED):
+                self._close(round_.id, Phase.ABANDONED, release.facts.made_at)
+        self._written(audit, True)
+
+    async def prune_releases(self, keep: int) -> int:
+        dropped = sorted(self._releases)[: -max(1, keep)]
+        for version in dropped:
+            del self._releases[version]
+        return len(dropped)
+
+    async def release_history(self, count: int) -> Sequence[ReleaseRow]:
+        rows = sorted(self._history.values(), key=lambda row: row.version, reverse=True)[:count]
+        return [replace(row, kept=row.version in self._releases) for row in rows]
+
+    async def import_items(
+        self, items: Sequence[NewItem], audit: AuditEntry | None = None
+    ) -> Imported:
+        wanted = {item.id: item for item in items}
+        known = set(self._items)
+        returned = sum(bool(self._items.get(name)) for name in wanted)
+        changed = [
+            item
+            for item in wanted.values()
+            if item.attributes and dict(item.attributes) != self._attributes.get(item.id, {})
+        ]
+        self._items.update(dict.fromkeys(wanted, False))
+        self._attributes.update({item.id: dict(item.attributes) for item in changed})
+        self._catalogue_version += bool(returned or set(wanted) - known)
+        self._written(audit, True)
+        return Imported(len(set(wanted) - known), returned, sum(c.id in known for c in changed))
+
+    async def alike(self, start: int) -> Sequence[Attribute]:
+        found = [
+            (row, name, value)
+            for row, item in enumerate(self._items)
+            for name, value in self._attributes.get(item, {}).items()
+        ]
+        new = {(name, value) for row, name, value in found if row >= start}
+        return [one for one in found if one[1:] in new]
+
+    async def items(self, start: int, count: int, search: str = "") -> Sequence[ItemRow]:
+        rows = [
+            ItemRow(row, item, retired, dict(sorted(self._attributes.get(item, {}).items())))
+            for row, (item, retired) in enumerate(self._items.items())
+        ]
+        like = search.lower()
+        fits = [
+            one
+            for one in rows
+            if like in one.id.lower() or any(like in v.lower() for v in one.attributes.values())
+        ]
+        return [one for one in fits if one.row >= start][:count]
+
+    async def categories(self, count: int) -> Sequence[tuple[str, int]]:
+        found = Counter(
+            self._attributes[item]["category"]
+            for item, retired in self._items.items()
+            if not retired and "category" in self._attributes.get(item, {})
+        )
+        return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:count]
+
+    async def add_refusals(self, round_id: bytes, counts: Mapping[str, int]) -> None:
+        self._refusals.setdefault(round_id, Counter()).update(counts)
+
+    async def refusals(self, rounds: int) -> Mapping[bytes, Mapping[str, int]]:
+        order = sorted(
+            (round_ for round_, _ in self._rounds.values()),
+            key=lambda one: (one.opened_at, one.id),
+            reverse=True,
+        )[:rounds]
+        return {one.id: dict(self._refusals[one.id]) for one in order if one.id in self._refusals}
+
+    async def device_states(self, step: int, separation: int, cap: int, now: float) -> DeviceStates:
+        known = self._devices.values()
+        sums = Counter(_state(one, step, separation, cap, now) for one in known)
+        charged = Counter(one.participations for one in known)
+        return DeviceStates(**sums, charged=dict(sorted(charged.items())))
+
+    async def add_quality(self, quality: Quality, audit: AuditEntry | None = None) -> None:
+        self._quality[quality.version, quality.metric] = quality
+        self._written(audit, True)
+
+    async def quality(self, count: int) -> Sequence[Quality]:
+        order = sorted(self._quality.values(), key=lambda one: (-one.version, one.metric))
+        return order[:count]
+
+    async def secret(self, name: str, fresh: bytes) -> bytes:
+        return self._secrets.setdefault(name, fresh)
+
+
+def _state(one: DeviceRecord, step: int, separation: int, cap: int, now: float) -> str:
+    if one.revoked_at is not None:
+        return "revoked"
+    if one.valid_until <= now:
+        return "expired"
+    if one.last_step == step:
+        return "resting"
+    if one.participations >= cap:
+        return "spent"
+    if one.last_step is not None and one.last_step > step - separation:
+        return "resting"
+    if one.not_before > now or (one.first_step > step and one.free_at > now):
+        return "waiting"
+    return "ready"
+
 
 CHUNK = 64
 MANY = 4096  # rows without a body
@@ -96,7 +402,7 @@ class MemoryStore(MemoryOperator):
         self, round_id: bytes, asks: Sequence[Ask], rule: Rule, now: float
     ) -> tuple[Sequence[Place], Tally]:
         places = self._assigned.get(round_id, set())
-        batch = batches.give_places(asks, self._tally(round_id), self._devices, places, rule, now)
+        batch = decisions.give_places(asks, self._tally(round_id), self._devices, places, rule, now)
         self._devices.update(batch.devices)
         places.update(batch.assigned)
         return batch.answers, self._tally(round_id)
@@ -134,7 +440,7 @@ class MemoryStore(MemoryOperator):
         kept = self._updates.get(round_id, {})
         digests = {device: known.digest for device, known in kept.items()}
         places = frozenset(self._assigned.get(round_id, ()))
-        batch = batches.add_updates(
+        batch = decisions.add_updates(
             sent, self._tally(round_id), self._devices, places, digests, most, now
         )
         self._devices.update(batch.devices)

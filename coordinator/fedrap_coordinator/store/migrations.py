@@ -2,15 +2,19 @@
 
 One step per number, each a list of statements that both databases understand; all of them run in
 one transaction, so a kill -9 in the middle leaves the database as it was.
+
+Releases that were stored before they had bitmaps (schema 4 and older), written anew.
 """
 
 from __future__ import annotations
 
+import msgpack
+import numpy as np
 import sqlalchemy as sa
 
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store.old_releases import give_bitmaps
+from fedrap_core.wire.releases import pack_entries
 
 _LOCK = 0x66656472  # of PostgreSQL: two processes that start at once make one schema
 
@@ -100,3 +104,27 @@ def _add_column(db: sa.Connection, column: sa.Column[bytes]) -> str:
     """Bytes have another name in each database."""
     kind = column.type.compile(db.dialect)
     return f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"
+
+
+def give_bitmaps(db: sa.Connection) -> None:
+    """Write every stored release in the form that devices read now; C and its hash stay."""
+    r = t.release.c
+    for version in list(db.scalars(sa.select(r.version))):  # one at a time: they are large
+        body = bytes(db.scalar(sa.select(r.body).where(r.version == version)) or b"")
+        db.execute(t.release.update().where(r.version == version).values(body=with_bitmap(body)))
+
+
+def with_bitmap(body: bytes) -> bytes:
+    """The bytes of a release with a bitmap, from those of one that has all its values.
+
+    What is no such release stays as it is: whoever loads it says what is wrong with it.
+    """
+    try:
+        fields = msgpack.unpackb(body)
+        values = np.frombuffer(fields["values"], dtype=np.int8)
+    except Exception:  # damaged bytes can fail in a dozen ways
+        return body
+    if "bitmap" in fields:
+        return body
+    bitmap, others = pack_entries(values)
+    return bytes(msgpack.packb({**fields, "bitmap": bitmap, "values": others}, use_bin_type=True))

@@ -6,68 +6,204 @@ run more than once, so none has effects elsewhere. tests/contracts runs one suit
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
-from fedrap_coordinator.rounds import Phase, Round
-from fedrap_coordinator.store.batches import Added as Added
-from fedrap_coordinator.store.batches import Ask, Place, Rule, Sent, Tally
-from fedrap_coordinator.store.identity_protocol import DeviceRecord as DeviceRecord
-from fedrap_coordinator.store.identity_protocol import IdentityStore
-from fedrap_coordinator.store.operator_protocol import OperatorStore
-from fedrap_coordinator.store.operator_protocol import StoredRelease as StoredRelease
+from fedrap_coordinator.domain.decisions import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.domain.records import (
+    AT_ONCE,
+    AdminRecord,
+    Attribute,
+    AuditEntry,
+    AuditRow,
+    CatalogueView,
+    Charge,
+    Counts,
+    DeviceRecord,
+    DeviceStates,
+    Enrolment,
+    Extent,
+    Imported,
+    Issuer,
+    ItemRow,
+    NewItem,
+    Quality,
+    ReleaseRow,
+    RoundRow,
+    StoredRelease,
+    Terms,
+    Ticket,
+)
+from fedrap_coordinator.domain.rounds import Phase, Round
 
 
-@dataclass(frozen=True)
-class CatalogueView:
-    """The items from one row on, and all retired rows."""
+class OperatorStore(Protocol):
+    """Each method is one transaction, as in `Store`."""
 
-    version: int
-    items: Sequence[str]
-    retired: Sequence[int]
+    async def roll_back(self, release: StoredRelease, audit: AuditEntry | None = None) -> None:
+        """Publish an earlier C again: the open round is abandoned and the release added, at once.
+
+        Raises:
+            ValueError: there is a release of that version already; nothing was changed.
+        """
+        ...
+
+    async def prune_releases(self, keep: int) -> int:
+        """Drop the bodies of all but the last `keep` releases; returns how many were dropped."""
+        ...
+
+    async def release_history(self, count: int) -> Sequence[ReleaseRow]:
+        """The last `count` releases, the newest first; also those whose bodies were dropped."""
+        ...
+
+    async def import_items(
+        self, items: Sequence[NewItem], audit: AuditEntry | None = None
+    ) -> Imported:
+        """Give each new item the next row; known ones keep theirs and get these attributes."""
+        ...
+
+    async def alike(self, start: int) -> Sequence[Attribute]:
+        """Attributes of the items from row `start` on, and of all that share one with them."""
+        ...
+
+    async def items(self, start: int, count: int, search: str = "") -> Sequence[ItemRow]:
+        """Up to `count` items from row `start` on whose id or an attribute contains `search`."""
+        ...
+
+    async def categories(self, count: int) -> Sequence[tuple[str, int]]:
+        """The values of the attribute `category` that most shown items have."""
+        ...
+
+    async def add_refusals(self, round_id: bytes, counts: Mapping[str, int]) -> None:
+        """Add to what was refused while a round was open, by problem."""
+        ...
+
+    async def refusals(self, rounds: int) -> Mapping[bytes, Mapping[str, int]]:
+        """What was refused in the last rounds."""
+        ...
+
+    async def device_states(self, step: int, separation: int, cap: int, now: float) -> DeviceStates:
+        """Devices by what keeps them from a place in `step`."""
+        ...
+
+    async def add_quality(self, quality: Quality, audit: AuditEntry | None = None) -> None:
+        """Note a number; the same metric of the same version is replaced."""
+        ...
+
+    async def quality(self, count: int) -> Sequence[Quality]:
+        """The last numbers, the newest version first."""
+        ...
+
+    async def secret(self, name: str, fresh: bytes) -> bytes:
+        """A value that all processes share; `fresh` is kept if there was none."""
+        ...
 
 
-@dataclass(frozen=True)
-class Extent:
-    """How large the catalogue is, and which version of it."""
+class IdentityStore(Protocol):
+    """Devices, issuers, people with rights, and the audit.
 
-    items: int
-    catalogue: int
+    Where a method takes an `audit`, that entry is written in the same transaction, its outcome
+    "refused" when the answer is False.
+    """
 
+    async def add_tokens(
+        self, digests: Sequence[bytes], now: float, audit: AuditEntry | None = None
+    ) -> None:
+        """Keep the SHA-256 of some one-time enrolment tokens.
 
-@dataclass(frozen=True)
-class Counts:
-    """Totals for the operator."""
+        Raises:
+            ValueError: one was added before; none was added now.
+        """
+        ...
 
-    devices: int
-    tokens: int  # not yet used
-    items: int
-    releases: int
+    async def enrol(
+        self, token: bytes, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
+    ) -> bool:
+        """Use up a token and add the device; False when the token is unknown or used.
 
+        Raises:
+            ValueError: there is a device of that id; the token is not used up.
+        """
+        ...
 
-@dataclass(frozen=True)
-class RoundRow:
-    """A round of the history, with its places and the updates that came."""
+    async def enrol_signed(
+        self, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
+    ) -> Enrolment:
+        """Use up a signed token's one-time id, count it for its account, and add the device.
 
-    id: bytes
-    step: int
-    release: int
-    phase: Phase
-    plan: bytes
-    opened_at: float
-    assigned: int
-    accepted: int
-    closed_at: float | None = None
+        Raises:
+            ValueError: there is a device of that id; nothing is used up or counted.
+        """
+        ...
 
+    async def device(self, device: bytes) -> DeviceRecord | None:
+        """A device's record."""
+        ...
 
-@dataclass(frozen=True)
-class Charge:
-    """A place that was given in a round, and whether an update came of it."""
+    async def devices(self, after: bytes, count: int) -> Sequence[DeviceRecord]:
+        """Up to `count` devices beyond the id `after`, in order of id."""
+        ...
 
-    device: bytes
-    came: bool
+    async def renew_device(self, device: bytes, valid_until: float, level: str) -> None:
+        """Keep the end of a device's new certificate."""
+        ...
+
+    async def revoke_device(
+        self, device: bytes, now: float, audit: AuditEntry | None = None
+    ) -> bool:
+        """No place for this device any more; False when it is not known or was revoked before."""
+        ...
+
+    async def device_keys(self, devices: Sequence[bytes]) -> Sequence[bytes | None]:
+        """The public keys of these devices; None for those that are not known."""
+        ...
+
+    async def use_nonce(self, device: bytes, nonce: int) -> bool:
+        """Remember a nonce; False when it is not larger than all before."""
+        ...
+
+    async def forget_device(self, device: bytes) -> None:
+        """Drop a device's key, nonce and record. Its id stays in rounds it took part in."""
+        ...
+
+    async def add_issuer(self, issuer: Issuer, audit: AuditEntry | None = None) -> bool:
+        """Let a backend sign tokens; False when there is one of that name."""
+        ...
+
+    async def remove_issuer(self, name: str, audit: AuditEntry | None = None) -> bool:
+        """Its tokens are refused from now on; False when there is none."""
+        ...
+
+    async def issuers(self) -> Sequence[Issuer]:
+        """All of them, in order of name."""
+        ...
+
+    async def add_admin(
+        self, admin: AdminRecord, digest: bytes, audit: AuditEntry | None = None
+    ) -> bool:
+        """Give somebody rights; False when there is one of that name."""
+        ...
+
+    async def remove_admin(self, name: str, audit: AuditEntry | None = None) -> bool:
+        """Take the rights back; False when there is none."""
+        ...
+
+    async def admins(self) -> Sequence[AdminRecord]:
+        """All of them, in order of name."""
+        ...
+
+    async def admin_of(self, digest: bytes) -> AdminRecord | None:
+        """Whose bearer token has this SHA-256?"""
+        ...
+
+    async def write_audit(self, entry: AuditEntry) -> None:
+        """Append to the audit."""
+        ...
+
+    async def audit_rows(self, after: int, count: int) -> Sequence[AuditRow]:
+        """Up to `count` rows beyond number `after`, in order."""
+        ...
 
 
 class Store(IdentityStore, OperatorStore, Protocol):

@@ -2,43 +2,206 @@
 
 A transaction runs whole in a worker thread, one hop each; an async driver would hop for every
 statement, which was measured to cost more than the statements.
+
+The methods of `SqlStore` for operators.
+
+The methods of `SqlStore` for devices, issuers, people with rights and the audit.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from fedrap_coordinator.errors import StoreGone, StoreUnavailable
-from fedrap_coordinator.faults import Reached, pass_by
-from fedrap_coordinator.rounds import Phase, Round
-from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store import sql_devices, sql_items, sql_releases, sql_rounds
-from fedrap_coordinator.store.batches import Added, Ask, Place, Rule, Sent, Tally
-from fedrap_coordinator.store.engine import CONNECTIONS, READS, open_engine
-from fedrap_coordinator.store.insert_once import insert_once
-from fedrap_coordinator.store.migrations import open_schema
-from fedrap_coordinator.store.protocol import (
+from fedrap_coordinator.domain.decisions import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.domain.fault_points import Reached, pass_by
+from fedrap_coordinator.domain.records import (
+    AT_ONCE,
+    AdminRecord,
+    Attribute,
+    AuditEntry,
+    AuditRow,
     CatalogueView,
     Charge,
     Counts,
+    DeviceRecord,
+    DeviceStates,
+    Enrolment,
     Extent,
+    Imported,
+    Issuer,
+    ItemRow,
+    NewItem,
+    Quality,
+    ReleaseRow,
     RoundRow,
     StoredRelease,
+    Terms,
+    Ticket,
 )
-from fedrap_coordinator.store.sql_operator_store import SqlOperator
+from fedrap_coordinator.domain.rounds import Phase, Round
+from fedrap_coordinator.errors import StoreGone, StoreUnavailable
+from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store import sql_admin, sql_devices, sql_items, sql_releases, sql_rounds
+from fedrap_coordinator.store.engine import CONNECTIONS, READS, insert_once, open_engine
+from fedrap_coordinator.store.migrations import open_schema
+
+T = TypeVar("T")
+
+
+class SqlIdentity:
+    """One transaction each; `_run` is the store's."""
+
+    async def _run(self, body: Callable[..., T], *arguments: object) -> T:
+        raise NotImplementedError
+
+    async def _look(self, body: Callable[..., T], *arguments: object) -> T:
+        raise NotImplementedError
+
+    async def _audited(
+        self, audit: AuditEntry | None, body: Callable[..., T], *arguments: object
+    ) -> T:
+        """`body` and the audit's row in one transaction."""
+
+        def both(db: sa.Connection) -> T:
+            answer = body(db, *arguments)
+            if audit is not None:
+                outcome = "refused" if answer is False else audit.outcome
+                sql_admin.write_audit(db, replace(audit, outcome=outcome))
+            return answer
+
+        return await self._run(both)
+
+    async def add_tokens(
+        self, digests: Sequence[bytes], now: float, audit: AuditEntry | None = None
+    ) -> None:
+        await self._audited(audit, sql_devices.add_tokens, digests, now)
+
+    async def enrol(
+        self, token: bytes, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
+    ) -> bool:
+        return await self._run(sql_devices.enrol, token, device, public_key, now, terms)
+
+    async def enrol_signed(
+        self, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
+    ) -> Enrolment:
+        return await self._run(sql_devices.enrol_signed, ticket, device, public_key, now, terms)
+
+    async def device(self, device: bytes) -> DeviceRecord | None:
+        return await self._look(sql_devices.find, device)
+
+    async def devices(self, after: bytes, count: int) -> Sequence[DeviceRecord]:
+        return await self._look(sql_devices.after, after, count)
+
+    async def renew_device(self, device: bytes, valid_until: float, level: str) -> None:
+        await self._run(sql_devices.renew, device, valid_until, level)
+
+    async def revoke_device(
+        self, device: bytes, now: float, audit: AuditEntry | None = None
+    ) -> bool:
+        return await self._audited(audit, sql_devices.revoke, device, now)
+
+    async def device_keys(self, devices: Sequence[bytes]) -> Sequence[bytes | None]:
+        return await self._look(sql_devices.keys, devices)
+
+    async def use_nonce(self, device: bytes, nonce: int) -> bool:
+        return await self._run(sql_devices.use_nonce, device, nonce)
+
+    async def forget_device(self, device: bytes) -> None:
+        await self._run(sql_devices.forget, device)
+
+    async def add_issuer(self, issuer: Issuer, audit: AuditEntry | None = None) -> bool:
+        return await self._audited(audit, sql_admin.add_issuer, issuer)
+
+    async def remove_issuer(self, name: str, audit: AuditEntry | None = None) -> bool:
+        return await self._audited(audit, sql_admin.remove_issuer, name)
+
+    async def issuers(self) -> Sequence[Issuer]:
+        return await self._look(sql_admin.issuers)
+
+    async def add_admin(
+        self, admin: AdminRecord, digest: bytes, audit: AuditEntry | None = None
+    ) -> bool:
+        return await self._audited(audit, sql_admin.add_admin, admin, digest)
+
+    async def remove_admin(self, name: str, audit: AuditEntry | None = None) -> bool:
+        return await self._audited(audit, sql_admin.remove_admin, name)
+
+    async def admins(self) -> Sequence[AdminRecord]:
+        return await self._look(sql_admin.admins)
+
+    async def admin_of(self, digest: bytes) -> AdminRecord | None:
+        return await self._look(sql_admin.admin_of, digest)
+
+    async def write_audit(self, entry: AuditEntry) -> None:
+        await self._run(sql_admin.write_audit, entry)
+
+    async def audit_rows(self, after: int, count: int) -> Sequence[AuditRow]:
+        return await self._look(sql_admin.audit_rows, after, count)
+
+
+class SqlOperator(SqlIdentity):
+    """One transaction each; `_run` is the store's."""
+
+    async def roll_back(self, release: StoredRelease, audit: AuditEntry | None = None) -> None:
+        await self._audited(audit, sql_releases.roll_back, release)
+
+    async def prune_releases(self, keep: int) -> int:
+        return await self._run(sql_releases.prune, keep)
+
+    async def release_history(self, count: int) -> Sequence[ReleaseRow]:
+        return await self._look(sql_releases.history, count)
+
+    async def import_items(
+        self, items: Sequence[NewItem], audit: AuditEntry | None = None
+    ) -> Imported:
+        return await self._audited(audit, sql_items.import_items, items)
+
+    async def alike(self, start: int) -> Sequence[Attribute]:
+        return await self._look(sql_items.alike, start)
+
+    async def items(self, start: int, count: int, search: str = "") -> Sequence[ItemRow]:
+        return await self._look(sql_items.find, start, count, search)
+
+    async def categories(self, count: int) -> Sequence[tuple[str, int]]:
+        return await self._look(sql_items.categories, count)
+
+    async def add_refusals(self, round_id: bytes, counts: Mapping[str, int]) -> None:
+        await self._run(sql_admin.add_refusals, round_id, counts)
+
+    async def refusals(self, rounds: int) -> Mapping[bytes, Mapping[str, int]]:
+        return await self._look(sql_admin.refusals, rounds)
+
+    async def device_states(self, step: int, separation: int, cap: int, now: float) -> DeviceStates:
+        return await self._look(sql_admin.device_states, step, separation, cap, now)
+
+    async def add_quality(self, quality: Quality, audit: AuditEntry | None = None) -> None:
+        await self._audited(audit, sql_releases.add_quality, quality)
+
+    async def quality(self, count: int) -> Sequence[Quality]:
+        return await self._look(sql_releases.find_quality, count)
+
+    async def secret(self, name: str, fresh: bytes) -> bytes:
+        return await self._run(_secret, name, fresh)
+
+
+def _secret(db: sa.Connection, name: str, fresh: bytes) -> bytes:
+    insert_once(db, t.meta, name=name, value=fresh)
+    kept = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == name))
+    return bytes(kept or fresh)
+
 
 CHUNK = 64  # sealed bodies read at once
 MANY = 4096  # rows without a body
 _STEPPING = 0x66656474  # of PostgreSQL: one process at a time ends and opens rounds
-T = TypeVar("T")
 
 
 class SqlStore(SqlOperator):

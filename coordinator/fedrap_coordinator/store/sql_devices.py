@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from fedrap_coordinator.domain.records import DeviceRecord, Enrolment, Terms, Ticket
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store.identity_protocol import DeviceRecord, Enrolment, Terms, Ticket
-from fedrap_coordinator.store.insert_once import insert_once
+from fedrap_coordinator.store.engine import insert_once
 
 _FOREVER = 9e18  # seconds; PostgreSQL and SQLite both take it where infinity needs care
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from fedrap_coordinator.rounds import Phase
+from fedrap_coordinator.domain.records import Facts, Quality, ReleaseRow, StoredRelease
+from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store.operator_protocol import Facts, Quality, ReleaseRow, StoredRelease
 
 _OVER = (Phase.RELEASED.value, Phase.ABANDONED.value)
 

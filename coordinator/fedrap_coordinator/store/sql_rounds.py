@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
-from fedrap_coordinator.rounds import OVER, Phase, Round
-from fedrap_coordinator.store import batches, sql_devices
+from fedrap_coordinator.domain import decisions
+from fedrap_coordinator.domain.decisions import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.domain.records import Charge, RoundRow, StoredRelease
+from fedrap_coordinator.domain.rounds import OVER, Phase, Round
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store.batches import Added, Ask, Place, Rule, Sent, Tally
-from fedrap_coordinator.store.protocol import Charge, RoundRow, StoredRelease
+from fedrap_coordinator.store import sql_devices
 from fedrap_coordinator.store.sql_releases import insert_release
 
 _OVER = tuple(phase.value for phase in OVER)
@@ -131,7 +132,7 @@ def give_places(
     had = db.scalars(
         sa.select(a.device_id).where(a.round_id == round_id, a.device_id.in_(names))
     ).all()
-    batch = batches.give_places(asks, tally, devices, map(bytes, had), rule, now)
+    batch = decisions.give_places(asks, tally, devices, map(bytes, had), rule, now)
     sql_devices.charge(db, batch.devices.values())
     if not batch.assigned:
         return batch.answers, tally
@@ -151,7 +152,7 @@ def add_updates(
     rows = db.execute(_PLACES, {"round": round_id, "devices": names}).all()
     places = frozenset(bytes(device) for device, _ in rows)
     digests = {bytes(device): bytes(digest) for device, digest in rows if digest is not None}
-    batch = batches.add_updates(sent, tally, devices, places, digests, most, now)
+    batch = decisions.add_updates(sent, tally, devices, places, digests, most, now)
     sql_devices.charge(db, batch.devices.values())
     if not batch.stored:
         return batch.answers, tally

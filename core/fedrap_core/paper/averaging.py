@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 
 from fedrap_core.errors import BrokenModel
-from fedrap_core.learn import Learner, RoundSum
 from fedrap_core.paper.curriculum import curriculum_share
 from fedrap_core.paper.objective import Matrix
 from fedrap_core.paper.training import shrink_rows
 from fedrap_core.plan import NotNegative, PaperMethod, Positive
+from fedrap_core.solve.server_step import Learner, RoundSum
 
 
 class Averaging(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_core.learn import LocalShare, ShareProblem, compute_share
 from fedrap_core.paper.objective import LocalModel
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.paper.training import finish
+from fedrap_core.solve.device_share import LocalShare, ShareProblem, compute_share
 from fedrap_core.sparse import RowUpdate
 
 Array = npt.NDArray[Any]

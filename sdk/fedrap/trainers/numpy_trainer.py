@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedrap_core.learn import LocalShare, ShareProblem, compute_share
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.paper.training import train_local
+from fedrap_core.solve.device_share import LocalShare, ShareProblem, compute_share
 
 
 class NumpyTrainer:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fedrap_core.errors import FedRapError
-from fedrap_core.learn import LocalShare, ShareProblem
 from fedrap_core.paper.problem import PaperProblem, PaperResult
+from fedrap_core.solve.device_share import LocalShare, ShareProblem
 
 
 class TrainerUnavailable(FedRapError):

@@ -24,9 +24,9 @@ from fedrap.trainers.batching import (
     unpack_paper,
     unpack_shares,
 )
-from fedrap_core.learn import LocalShare, ShareProblem
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.paper.training import train_local
+from fedrap_core.solve.device_share import LocalShare, ShareProblem
 
 Tensor = torch.Tensor
 TOGETHER_CPU = 16  # devices in one batch: what fits a CPU's cache

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedrap_simulation.data.columns import make_interactions
 from fedrap_simulation.data.content import read_content
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.parquet import read_parquet_table
-from fedrap_simulation.data.table import make_interactions
 from fedrap_simulation.data.text import read_text_table
 
 _SUFFIXES = (".gz", ".csv", ".tsv", ".txt", ".dat", ".data", ".inter", ".parquet")

@@ -7,9 +7,9 @@ from pathlib import Path
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.files import load_file
 from fedrap_simulation.data.interactions import Interactions
-from fedrap_simulation.data.made_up import is_made_up, make_interactions_up
 from fedrap_simulation.data.named import NAMED, default_data_dir, load_named
 from fedrap_simulation.data.selection import drop_rare_users
+from fedrap_simulation.data.synthetic import is_made_up, make_interactions_up
 
 
 def load(

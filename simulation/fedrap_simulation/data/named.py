@@ -9,12 +9,11 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedrap_simulation.data.content import Content, read_content, read_text
+from fedrap_simulation.data.content import Content, read_text
 from fedrap_simulation.data.errors import MissingData
 from fedrap_simulation.data.files import load_file
 from fedrap_simulation.data.interactions import Interactions
-from fedrap_simulation.data.layout import Layout, records
-from fedrap_simulation.protocols.splits import NEGATIVES, Published
+from fedrap_simulation.data.text import Layout, records
 
 _MOVIELENS = "GroupLens' usage licence: research, no redistribution, no commercial use"
 _TAFENG = "released to researchers, no licence text; treat it as research only"
@@ -110,34 +109,7 @@ def how_to_get(name: str, path: Path) -> str:
     )
 
 
-def load_published(name: str, data_dir: Path | None = None) -> Published | None:
-    """Test items and negatives that others have used; None where nobody published any.
-
-    They lie beside the ratings, as ncf_test.csv.gz (user, item) and ncf_negatives.csv.gz (user,
-    then 99 items), with the ids of the ratings.
-
-    Raises:
-        BadData: a file is broken.
-        MissingData: one of the two is there and the other is not.
-    """
-    if name not in NAMED:
-        return None
-    folder = (data_dir or default_data_dir()) / (NAMED[name].folder or name)
-    paths = folder / "ncf_test.csv.gz", folder / "ncf_negatives.csv.gz"
-    if not any(path.is_file() for path in paths):
-        return None
-    for path in paths:
-        if not path.is_file():
-            raise MissingData(f"{path} is missing; test items and negatives belong together")
-    tests = {user: items[0] for user, items in _by_user(read_content(paths[0]), 1).items()}
-    negatives = _by_user(read_content(paths[1]), NEGATIVES)
-    lacking = next((user for user in tests if user not in negatives), None)
-    if lacking is not None:
-        raise MissingData(f"{paths[1]} has no negatives of user {lacking}")
-    return Published(tests, negatives)
-
-
-def _by_user(content: Content, count: int) -> dict[str, list[str]]:
+def items_by_user(content: Content, count: int) -> dict[str, list[str]]:
     """The `count` items behind each user; more columns are let be."""
     text = read_text(content).decode("utf-8")
     layout = Layout(",", True, True, (), {}, "CSV")

@@ -1,17 +1,34 @@
-"""Parquet into a table: ids become strings, times become seconds."""
+"""Parquet into a table: ids become strings, times become seconds.
+
+pyarrow, imported when a file is read: the demo runs without it.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
 
-from fedrap_simulation.data.arrow import arrow
-from fedrap_simulation.data.columns import Role, find_places, missing_words
+from fedrap_simulation.data.columns import Role, Table, Words, find_places, missing_words
 from fedrap_simulation.data.content import Content
+from fedrap_simulation.data.errors import MissingExtra
 from fedrap_simulation.data.interactions import Numbers
-from fedrap_simulation.data.table import Table
-from fedrap_simulation.data.values import Words
+
+
+def arrow(module: str = "pyarrow") -> Any:
+    """pyarrow or one of its modules.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra(
+            "reading and writing data files needs pyarrow: pip install 'fedrap[science]'"
+        ) from None
+
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrap_simulation.data.arrow import arrow
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Interactions, Numbers
+from fedrap_simulation.data.parquet import arrow
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".inter", ".inter.gz", ".parquet")
 _WHOLE = 2.0**53  # up to here every whole number is exact

@@ -1,4 +1,7 @@
-"""The one way in which kernels are compiled, typed so that mypy sees through it."""
+"""The one way in which kernels are compiled, typed so that mypy sees through it.
+
+Arrays as kernels see them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+import numpy.typing as npt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,3 +53,9 @@ def compiled(parallel: bool = False) -> Callable[[F], F]:
         return cast("F", made)
 
     return compile_later
+
+
+Floats = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]

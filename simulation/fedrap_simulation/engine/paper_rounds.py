@@ -30,7 +30,7 @@ from fedrap_simulation.engine.paper_devices import (
 )
 from fedrap_simulation.engine.paper_draws import Counts
 from fedrap_simulation.engine.paper_kernels import PENALTIES, Floats, pack_schedule
-from fedrap_simulation.protocols.task import Task
+from fedrap_simulation.evaluation.task import Task
 
 SHARE_OF_MEMORY = 0.75  # what D may take of this machine's
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from fedrap_simulation.engine.compiled import compiled
-from fedrap_simulation.engine.types import Floats, Ints, Matrix, Singles
+from fedrap_simulation.engine.compiled import Floats, Ints, Matrix, Singles, compiled
 
 
 @compiled()

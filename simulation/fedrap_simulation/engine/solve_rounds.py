@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrap_core.banded import INDEPENDENT, inverse_series
-from fedrap_core.learn import Learner, Learning, RoundSum, learn_step
 from fedrap_core.plan import SolveMethod
+from fedrap_core.privacy.banded import INDEPENDENT, inverse_series
 from fedrap_core.quantize import quantize_rows
+from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
 from fedrap_core.sparse import bucket_bytes, triangle_size
 from fedrap_core.wire.share import folded_rows
 from fedrap_simulation.data.interactions import Histories, Rows
+from fedrap_simulation.engine.compiled import Floats, Ints, Matrix, Singles
 from fedrap_simulation.engine.solve_kernels import (
     add_by_item,
     clip_rows,
@@ -27,7 +28,6 @@ from fedrap_simulation.engine.solve_kernels import (
     make_shares,
     round_rows,
 )
-from fedrap_simulation.engine.types import Floats, Ints, Matrix, Singles
 
 BLOCK_ROWS = 200_000  # rows of shares held at once: 51 MB with k 64
 

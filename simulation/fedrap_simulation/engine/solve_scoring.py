@@ -14,9 +14,8 @@ from numba import prange
 from fedrap_core.plan import Scoring
 from fedrap_core.ranking import SHORTLIST
 from fedrap_simulation.data.interactions import Histories, Rows
-from fedrap_simulation.engine.compiled import compiled
+from fedrap_simulation.engine.compiled import Floats, Ints, Matrix, Singles, compiled
 from fedrap_simulation.engine.solve_kernels import solve_users
-from fedrap_simulation.engine.types import Floats, Ints, Matrix, Singles
 
 
 def ages(histories: Histories) -> Floats:

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedrap_simulation.evaluation.rows import Answer
-from fedrap_simulation.protocols.measure import gains
+from fedrap_simulation.evaluation.metrics import gains
+from fedrap_simulation.evaluation.results import Answer
 
 MEASURES = ("hr10", "ndcg10", "hr10_full", "ndcg10_full", "coverage")
 

@@ -22,12 +22,11 @@ import numpy as np
 
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.engine.paper_rounds import count_negatives
-from fedrap_simulation.methods.fitted import FREE
+from fedrap_simulation.evaluation.metrics import hits, measure
+from fedrap_simulation.evaluation.splits import NEGATIVES, make_split
+from fedrap_simulation.evaluation.task import ProtocolName, Task
 from fedrap_simulation.methods.paper import PLAN, FedRap, KeptScores
-from fedrap_simulation.methods.protocol import Fitted, Method, Watch, quiet
-from fedrap_simulation.protocols.measure import hits, measure
-from fedrap_simulation.protocols.splits import NEGATIVES, make_split
-from fedrap_simulation.protocols.task import ProtocolName, Task
+from fedrap_simulation.methods.protocol import FREE, Fitted, Method, Watch, quiet
 
 CHANCE = 10.0 / (NEGATIVES + 1)  # HR@10 of a blind guess among 100
 WIDE = 4.0  # standard errors: by chance once in 15,000 runs

@@ -5,6 +5,13 @@ Under `clean` the settings and the number of rounds are chosen on the validation
 the best. That is a second leak beside the sampler's, and the settings say so.
 
 `FedRap.learn` gives the model after every round, which is what a plot of convergence needs.
+
+CentRAP, the centralised twin of FedRAP: the same objective with all data in one place.
+
+In each step every user moves u and D once, and C moves by the mean of the users' steps, as in
+`paper_centralised`; devices, of which there are none, pay nothing. FedRAP takes ten local steps
+before C is averaged, so there are ten times as many steps here as rounds there, and each has a
+tenth of the decay.
 """
 
 from __future__ import annotations
@@ -21,11 +28,10 @@ from fedrap_core.paper.variants import NAMES, Variant, make_variant
 from fedrap_core.plan import PaperMethod
 from fedrap_simulation.data.interactions import Rows
 from fedrap_simulation.engine.paper_rounds import Population, paper_rounds
-from fedrap_simulation.methods.fitted import FREE
-from fedrap_simulation.methods.protocol import Cost, Fitted, Scores, Watch
+from fedrap_simulation.evaluation.metrics import hits, measure
+from fedrap_simulation.evaluation.task import Task
+from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, Scores, Watch
 from fedrap_simulation.methods.tuning import Patience, choose_epochs, require_validation, run
-from fedrap_simulation.protocols.measure import hits, measure
-from fedrap_simulation.protocols.task import Task
 
 Selection = Literal["as given", "validation"]
 LEAKY = "best test round (leaky)"
@@ -171,3 +177,12 @@ def best_on_test(method: FedRap, task: Task, seed: int, watch: Watch) -> KeptSco
 
 
 FEDERATED = tuple(FedRap(name) for name in NAMES if name != "centrap")
+
+
+CENTRAP = FedRap(
+    "centrap",
+    plan=msgspec.structs.replace(PLAN, round_decay=PLAN.round_decay ** (1.0 / PLAN.epochs)),
+    epochs=40 * PLAN.epochs,  # steps
+    longest=100 * PLAN.epochs,
+    look=5 * PLAN.epochs,
+)

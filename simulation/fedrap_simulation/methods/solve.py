@@ -20,20 +20,20 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_core.accounting import charged_epsilon, charged_noise, noise_for
-from fedrap_core.banded import optimal_coefficients
-from fedrap_core.learn import Learning
 from fedrap_core.plan import Scoring, SolveMethod
+from fedrap_core.privacy.accounting import charged_epsilon, charged_noise, noise_for
+from fedrap_core.privacy.banded import optimal_coefficients
+from fedrap_core.solve.server_step import Learning
 from fedrap_simulation.data.interactions import Histories, Rows
+from fedrap_simulation.engine.compiled import Matrix
 from fedrap_simulation.engine.solve_rounds import Released, Schedule, run_rounds, upload_bytes
 from fedrap_simulation.engine.solve_scoring import Tastes, derive_tastes, once
-from fedrap_simulation.engine.types import Matrix
-from fedrap_simulation.methods.learnt import Learnt, Shelf
-from fedrap_simulation.methods.promises import preset_for
+from fedrap_simulation.evaluation.metrics import gains, measure
+from fedrap_simulation.evaluation.task import Task
+from fedrap_simulation.methods.dp_presets import preset_for
+from fedrap_simulation.methods.model_cache import Learnt, Shelf
 from fedrap_simulation.methods.protocol import Cost, Scores, Watch
 from fedrap_simulation.methods.tuning import require_validation
-from fedrap_simulation.protocols.measure import gains, measure
-from fedrap_simulation.protocols.task import Task
 
 METHOD = SolveMethod(dim=64)
 LEARNING = Learning(eta=0.2, decay=0.985, memory=0.9)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from fedrap_simulation.evaluation.metrics import gains, measure
+from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.protocol import Fitted, Method, Watch, quiet
-from fedrap_simulation.protocols.measure import gains, measure
-from fedrap_simulation.protocols.task import Task
 
 
 class Learner(Method, Protocol):

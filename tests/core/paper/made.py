@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedrap_core.aggregate import Accumulator
-from fedrap_core.learn import Learner
 from fedrap_core.model import Rows
 from fedrap_core.paper.averaging import Averaging, average_step
 from fedrap_core.paper.objective import LocalModel, Matrix, Samples
@@ -20,6 +19,7 @@ from fedrap_core.paper.problem import (
 )
 from fedrap_core.paper.training import train_local
 from fedrap_core.plan import PaperMethod
+from fedrap_core.solve.server_step import Learner
 
 SIZE = 60  # items of the small catalogue
 

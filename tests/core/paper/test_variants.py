@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from fedrap_core.errors import BrokenModel
-from fedrap_core.learn import Learner, RoundSum
-from fedrap_core.metrics import rank_of
 from fedrap_core.paper.averaging import Averaging, average_step
-from fedrap_core.paper.centralised import train_centrally
 from fedrap_core.paper.training import train_local
 from fedrap_core.paper.variants import NAMES, make_variant
 from fedrap_core.plan import PaperMethod
+from fedrap_core.solve.server_step import Learner, RoundSum
 from fedrap_core.sparse import triangle_size
+from fedrap_simulation.evaluation.metrics import rank_of
+from fedrap_simulation.methods.paper_centralised import train_centrally
 from tests.core.paper.made import Population, catalogue, population, round_of
 
 BASE = PaperMethod(dim=4, rate=100.0, user_rate=0.05, apart=1e-3, sparse=1e-2)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from fedrap.trainers import make_trainer
 from fedrap.trainers.batching import chunks, pack_paper, pack_shares
 from fedrap.trainers.onnx_trainer import OnnxTrainer
-from fedrap_core.learn import ShareProblem
 from fedrap_core.plan import PaperMethod
+from fedrap_core.solve.device_share import ShareProblem
 from tests.core.paper.made import round_of
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fedrap.trainers._ort import ASSETS
+from fedrap.trainers.onnx_trainer import ASSETS
 
 onnx = pytest.importorskip("onnx", reason="onnx is a build tool; the graphs are shipped")
 BUILDER = Path(__file__).parents[3] / "sdk" / "graphs" / "build_graphs.py"

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedrap.trainers import _ort, make_trainer
+from fedrap.trainers import make_trainer, onnx_trainer
 from fedrap.trainers.onnx_trainer import PAPER, SOLVE
-from fedrap_core.learn import ShareProblem
 from fedrap_core.plan import PaperMethod
+from fedrap_core.solve.device_share import ShareProblem
 from tests.core.paper.made import round_of
 
 ROUND = """
 import numpy as np
 from fedrap.trainers import make_trainer
-from fedrap_core.learn import ShareProblem
+from fedrap_core.solve.device_share import ShareProblem
 
 problem = ShareProblem(np.arange(3), np.eye(3), np.ones(3), np.eye(3))
 (share,) = make_trainer("onnx").solve([problem])
@@ -32,7 +32,7 @@ assert abs(share.user[0] - 0.5) < 1e-6
 
 def run(code: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """A program in a process of its own, whose home is an empty directory."""
-    kept = {key: value for key, value in os.environ.items() if key != _ort.SWITCH}
+    kept = {key: value for key, value in os.environ.items() if key != onnx_trainer.SWITCH}
     places = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "TMPDIR")
     kept.update({place: str(home) for place in places}, PYTHONDONTWRITEBYTECODE="1")
     return subprocess.run(
@@ -63,7 +63,7 @@ assert "onnxruntime" not in sys.modules and "torch" not in sys.modules
 def test_a_trained_round_leaves_no_file_and_loads_no_torch(tmp_path: Path) -> None:
     code = f"""{ROUND}
 import os, sys
-assert os.environ["{_ort.SWITCH}"] == "1"
+assert os.environ["{onnx_trainer.SWITCH}"] == "1"
 assert "torch" not in sys.modules and "onnx" not in sys.modules
 """
     done = run(code, tmp_path)
@@ -78,11 +78,11 @@ def test_an_app_that_imported_a_reporting_version_first_is_warned(
     fake = types.ModuleType("onnxruntime")
     fake.__version__ = "1.29.0"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "onnxruntime", fake)
-    monkeypatch.delenv(_ort.SWITCH, raising=False)
-    with pytest.warns(_ort.TelemetryWarning, match="before fedrap"):
-        assert _ort.load_onnxruntime() is fake
-    monkeypatch.setenv(_ort.SWITCH, "1")
-    assert _ort.load_onnxruntime() is fake  # no warning: warnings are errors here
+    monkeypatch.delenv(onnx_trainer.SWITCH, raising=False)
+    with pytest.warns(onnx_trainer.TelemetryWarning, match="before fedrap"):
+        assert onnx_trainer.load_onnxruntime() is fake
+    monkeypatch.setenv(onnx_trainer.SWITCH, "1")
+    assert onnx_trainer.load_onnxruntime() is fake  # no warning: warnings are errors here
 
 
 def test_a_version_that_does_not_report_is_taken_without_a_word(
@@ -91,17 +91,17 @@ def test_a_version_that_does_not_report_is_taken_without_a_word(
     fake = types.ModuleType("onnxruntime")
     fake.__version__ = "1.28.0"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "onnxruntime", fake)
-    monkeypatch.delenv(_ort.SWITCH, raising=False)
-    assert _ort.load_onnxruntime() is fake
+    monkeypatch.delenv(onnx_trainer.SWITCH, raising=False)
+    assert onnx_trainer.load_onnxruntime() is fake
 
 
 def test_one_session_serves_every_shape_and_every_trainer() -> None:
     trainer = make_trainer("onnx")
-    session = _ort.SESSIONS.get(SOLVE)
+    session = onnx_trainer.SESSIONS.get(SOLVE)
     for count in (1, 5, 50):
         trainer.solve([problem_of(count, count)])
     make_trainer("onnx").solve([problem_of(1, 7, dim=3)])
-    assert _ort.SESSIONS.get(SOLVE) is session
+    assert onnx_trainer.SESSIONS.get(SOLVE) is session
 
 
 def test_a_session_starts_once_however_many_threads_ask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +112,8 @@ def test_a_session_starts_once_however_many_threads_ask(monkeypatch: pytest.Monk
         started.append(graph)
         return object()
 
-    monkeypatch.setattr(_ort, "_start", start)
-    sessions = _ort.Sessions()
+    monkeypatch.setattr(onnx_trainer, "_start", start)
+    sessions = onnx_trainer.Sessions()
 
     def ask(_: int) -> object:
         together.wait()
@@ -142,14 +142,14 @@ def test_threads_that_train_at_once_get_what_one_alone_gets() -> None:
 def test_a_forked_child_starts_its_own_session_even_if_a_lock_was_held(tmp_path: Path) -> None:
     code = f"""{ROUND}
 import os
-from fedrap.trainers import _ort
+from fedrap.trainers import onnx_trainer
 
-trainer, before = make_trainer("onnx"), _ort.SESSIONS.get("{SOLVE}")
-_ort.SESSIONS._lock.acquire()  # as if another thread were starting a session
+trainer, before = make_trainer("onnx"), onnx_trainer.SESSIONS.get("{SOLVE}")
+onnx_trainer.SESSIONS._lock.acquire()  # as if another thread were starting a session
 child = os.fork()
 if child == 0:
     (share,) = trainer.solve([problem])
-    same = _ort.SESSIONS.get("{SOLVE}") is before
+    same = onnx_trainer.SESSIONS.get("{SOLVE}") is before
     os._exit(0 if abs(share.user[0] - 0.5) < 1e-6 and not same else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
@@ -158,4 +158,4 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 @pytest.mark.parametrize("graph", [SOLVE, PAPER])
 def test_a_graph_is_small(graph: str) -> None:
-    assert (_ort.ASSETS / graph).stat().st_size < 16 * 1024
+    assert (onnx_trainer.ASSETS / graph).stat().st_size < 16 * 1024

@@ -10,7 +10,8 @@ import pytest
 from fedrap_simulation.data.columns import ALIASES, Role
 from fedrap_simulation.data.errors import BadData, MissingData
 from fedrap_simulation.data.load import load
-from fedrap_simulation.data.named import NAMED, load_published
+from fedrap_simulation.data.named import NAMED
+from fedrap_simulation.evaluation.splits import load_published
 from tests.simulation.data.made import pairs, put, times
 
 ROWS = "user,item,rating,timestamp\n1,2,3,4\n1,3,3,5\n"

@@ -10,7 +10,7 @@ import pytest
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.load import load
 from fedrap_simulation.data.selection import keep_first_of_each
-from fedrap_simulation.synthetic import Shape, make_population
+from fedrap_simulation.data.synthetic import Shape, make_population
 from tests.simulation.data.made import interactions, pairs, put, ratings, times
 
 ROWS = "user,item,rating,time\na,x,1,1\nb,y,2,2\nc,z,3,3\nb,x,4,4\nc,y,5,5\nc,y,6,6\n"

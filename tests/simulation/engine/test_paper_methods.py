@@ -13,13 +13,12 @@ import pytest
 from fedrap_core.paper.variants import NAMES
 from fedrap_core.plan import PaperMethod
 from fedrap_simulation.data.load import load
-from fedrap_simulation.methods.centrap import CENTRAP
-from fedrap_simulation.methods.paper import FEDERATED, FedRap, KeptScores, Personalised
+from fedrap_simulation.evaluation.metrics import hits, measure
+from fedrap_simulation.evaluation.splits import Split, make_split
+from fedrap_simulation.evaluation.task import ProtocolName
+from fedrap_simulation.methods.paper import CENTRAP, FEDERATED, FedRap, KeptScores, Personalised
 from fedrap_simulation.methods.protocol import Method, quiet
 from fedrap_simulation.methods.tuning import quality
-from fedrap_simulation.protocols.measure import hits, measure
-from fedrap_simulation.protocols.splits import Split, make_split
-from fedrap_simulation.protocols.task import ProtocolName
 
 SMALL = PaperMethod(dim=8, epochs=3)
 ALL = [*FEDERATED, CENTRAP]

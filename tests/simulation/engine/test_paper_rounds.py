@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from fedrap_core.aggregate import Accumulator
-from fedrap_core.learn import Learner
 from fedrap_core.paper.averaging import Averaging, average_step
 from fedrap_core.paper.objective import LocalModel
 from fedrap_core.paper.problem import PaperProblem, PaperResult, plan_schedule
 from fedrap_core.paper.training import train_local
 from fedrap_core.paper.variants import make_variant
 from fedrap_core.plan import PaperMethod, Privacy
+from fedrap_core.solve.server_step import Learner
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Histories
 from fedrap_simulation.data.load import load
@@ -32,8 +32,8 @@ from fedrap_simulation.engine.paper_rounds import (
     make_rules,
     paper_rounds,
 )
-from fedrap_simulation.protocols.splits import make_split
-from fedrap_simulation.protocols.task import Task
+from fedrap_simulation.evaluation.splits import make_split
+from fedrap_simulation.evaluation.task import Task
 
 SEED = 5
 BASE = PaperMethod(dim=8, epochs=4, rate=100.0, user_rate=0.3, apart=0.05, sparse=0.05, reach=3.0)

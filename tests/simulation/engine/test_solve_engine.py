@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrap_core.aggregate import Accumulator
-from fedrap_core.banded import inverse_series
-from fedrap_core.learn import Learning, RoundSum, compute_share
 from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Scoring, SolveMethod
-from fedrap_core.prefixes import join_shares, pose_round
+from fedrap_core.privacy.banded import inverse_series
 from fedrap_core.quantize import quantize_rows
-from fedrap_core.solve import borrowed, derive_taste
+from fedrap_core.solve.device_share import compute_share, join_shares, pose_round
+from fedrap_core.solve.server_step import Learning, RoundSum
+from fedrap_core.solve.user import borrowed, derive_taste
 from fedrap_simulation.data.interactions import Histories
 from fedrap_simulation.engine import solve_rounds
+from fedrap_simulation.engine.compiled import Matrix
 from fedrap_simulation.engine.solve_rounds import (
     Bands,
     Schedule,
@@ -28,7 +29,6 @@ from fedrap_simulation.engine.solve_rounds import (
     sum_shares,
 )
 from fedrap_simulation.engine.solve_scoring import derive_tastes, once
-from fedrap_simulation.engine.types import Matrix
 
 ITEMS, DIM = 60, 8
 

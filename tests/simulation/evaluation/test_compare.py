@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrap_simulation.evaluation.compare import bootstrap, means
-from fedrap_simulation.evaluation.rows import Answer, Ranks, Row
+from fedrap_simulation.evaluation.results import Answer, Ranks, Row
 
 
 def answer(method: str, seed: int, ranks: Ranks) -> Answer:

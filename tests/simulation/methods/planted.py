@@ -7,20 +7,20 @@ from functools import cache
 import numpy as np
 
 from fedrap_simulation.data.interactions import Interactions, Rows, make_histories
-from fedrap_simulation.methods.ease import Ease
-from fedrap_simulation.methods.fedmf import FedMf
-from fedrap_simulation.methods.fedncf import FedNcf
-from fedrap_simulation.methods.ials import Ials
-from fedrap_simulation.methods.itemknn import ItemKNN
-from fedrap_simulation.methods.lightgcn import LightGcn
-from fedrap_simulation.methods.ncf import Ncf
-from fedrap_simulation.methods.pfedrec import PFedRec
-from fedrap_simulation.methods.popularity import Frequency, Popularity
+from fedrap_simulation.data.synthetic import Shape, make_population
+from fedrap_simulation.evaluation.splits import Split, make_split
+from fedrap_simulation.evaluation.task import ProtocolName, Task
+from fedrap_simulation.methods.baselines.ease import Ease
+from fedrap_simulation.methods.baselines.fedmf import FedMf
+from fedrap_simulation.methods.baselines.fedncf import FedNcf
+from fedrap_simulation.methods.baselines.ials import Ials
+from fedrap_simulation.methods.baselines.itemknn import ItemKNN
+from fedrap_simulation.methods.baselines.lightgcn import LightGcn
+from fedrap_simulation.methods.baselines.ncf import Ncf
+from fedrap_simulation.methods.baselines.pfedrec import PFedRec
+from fedrap_simulation.methods.baselines.popularity import Frequency, Popularity
+from fedrap_simulation.methods.baselines.sasrec import SasRec
 from fedrap_simulation.methods.protocol import Fitted, Method
-from fedrap_simulation.methods.sasrec import SasRec
-from fedrap_simulation.protocols.splits import Split, make_split
-from fedrap_simulation.protocols.task import ProtocolName, Task
-from fedrap_simulation.synthetic import Shape, make_population
 
 FEDERATED: list[Method] = [
     FedMf(width=8, rate=0.05, epochs=50),

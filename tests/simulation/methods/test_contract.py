@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedrap_simulation.methods.popularity import Popularity
+from fedrap_simulation.methods.baselines.popularity import Popularity
 from fedrap_simulation.methods.protocol import Method, quiet
 from fedrap_simulation.methods.tuning import quality
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrap_simulation.methods import ease, itemknn
-from fedrap_simulation.methods.ease import Ease, closed_form
-from fedrap_simulation.methods.fitted import touched
-from fedrap_simulation.methods.itemknn import ItemKNN
-from fedrap_simulation.methods.popularity import Frequency, Popularity
-from fedrap_simulation.methods.protocol import quiet
-from fedrap_simulation.protocols.measure import measure
+from fedrap_simulation.evaluation.metrics import measure
+from fedrap_simulation.methods.baselines import ease, itemknn
+from fedrap_simulation.methods.baselines.ease import Ease, closed_form
+from fedrap_simulation.methods.baselines.itemknn import ItemKNN
+from fedrap_simulation.methods.baselines.popularity import Frequency, Popularity
+from fedrap_simulation.methods.protocol import quiet, touched
 
 from .planted import by_hand, planted_split
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrap_simulation.data.interactions import Histories, make_histories
-from fedrap_simulation.methods.negatives import NegativeSampler
+from fedrap_simulation.methods.baselines.negatives import NegativeSampler
 
 from .planted import planted_split
 

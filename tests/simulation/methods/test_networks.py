@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from fedrap_simulation.methods import federated
-from fedrap_simulation.methods.adam import Adam
-from fedrap_simulation.methods.attention import Attention, padded
-from fedrap_simulation.methods.federated import blocks, draw_examples
-from fedrap_simulation.methods.lightgcn import LightGcn, adjacency
-from fedrap_simulation.methods.ncf import Ncf
-from fedrap_simulation.methods.negatives import NegativeSampler
-from fedrap_simulation.methods.pfedrec import PFedRec
-from fedrap_simulation.methods.sasrec import _batches, _sampled_cross_entropy
+from fedrap_simulation.methods.baselines import federated
+from fedrap_simulation.methods.baselines.adam import Adam
+from fedrap_simulation.methods.baselines.attention import Attention, padded
+from fedrap_simulation.methods.baselines.federated import blocks, draw_examples
+from fedrap_simulation.methods.baselines.lightgcn import LightGcn, adjacency
+from fedrap_simulation.methods.baselines.ncf import Ncf
+from fedrap_simulation.methods.baselines.negatives import NegativeSampler
+from fedrap_simulation.methods.baselines.pfedrec import PFedRec
+from fedrap_simulation.methods.baselines.sasrec import _batches, _sampled_cross_entropy
 
 from .planted import by_hand, planted_split
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fedrap_simulation.data.interactions import Rows
-from fedrap_simulation.methods.itemknn import ItemKNN
+from fedrap_simulation.evaluation.task import Task
+from fedrap_simulation.methods.baselines.itemknn import ItemKNN
 from fedrap_simulation.methods.protocol import Cost, Fitted, Scores, Watch, quiet
 from fedrap_simulation.methods.tuning import Patience, choose, choose_epochs, run
-from fedrap_simulation.protocols.task import Task
 
 from .planted import planted_split
 

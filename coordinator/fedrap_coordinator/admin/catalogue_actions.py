@@ -1,0 +1,128 @@
+"""Acts on what is published: items come and go, an earlier C returns, quality is noted."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+from fedrap_coordinator.admin import documents
+from fedrap_coordinator.admin.actions import ALL_ROUNDS, Admin
+from fedrap_coordinator.admin.documents import Document
+from fedrap_coordinator.domain.records import NewItem, Quality, StoredRelease
+from fedrap_coordinator.errors import ConfigError, Refusal
+from fedrap_coordinator.rounds.releases import Model, load_model, recovered_model, restored_model
+from fedrap_coordinator.store.protocol import Store
+from fedrap_core.errors import BrokenModel
+from fedrap_core.wire import problems
+
+_TRIES = 3  # a round may be released at the same moment
+
+
+class Curator:
+    """What `admin` may do beside its other acts; each is in the audit."""
+
+    def __init__(self, store: Store, admin: Admin) -> None:
+        self._store = store
+        self._admin = admin
+
+    async def import_items(self, items: Sequence[NewItem]) -> dict[str, int]:
+        """New items get rows, known ones these attributes, retired ones come back."""
+        entry = self._admin.entry("import-items", str(len(items)))
+        done = await self._store.import_items(items, entry)
+        return {"added": done.added, "returned": done.returned, "changed": done.changed}
+
+    async def retire_items(self, names: Sequence[str]) -> int:
+        """Not shown any more; their rows stay theirs."""
+        count = await self._store.retire_items(names)
+        await self._store.write_audit(self._admin.entry("retire-items", str(count)))
+        return count
+
+    async def items(self, start: int, count: int, search: str) -> list[Document]:
+        """From row `start` on."""
+        return [
+            {
+                "row": one.row, "item": one.id, "retired": one.retired,
+                "attributes": dict(one.attributes),
+            }
+            for one in await self._store.items(start, count, search)
+        ]  # fmt: skip
+
+    async def releases(self, count: int) -> list[Document]:
+        """The last versions, the newest first."""
+        return documents.release_lines(await self._store.release_history(count))
+
+    async def roll_back(self, version: int) -> Document:
+        """Publish the C of `version` again, under a new number. The open round is abandoned.
+
+        Raises:
+            Refusal: there is no such version, its body was dropped, or it is the latest.
+        """
+        for _ in range(_TRIES):
+            made = await self._restored(version)
+            entry = self._admin.entry("roll-back", f"{version} as {made.stored.version}")
+            try:
+                await self._store.roll_back(made.stored, entry)
+            except ValueError:  # a round was released meanwhile: once more, on top of it
+                continue
+            return {"version": made.stored.version, "restores": version, "step": made.stored.step}
+        raise Refusal(problems.UNAVAILABLE, "rounds are released too fast; try again", 5.0)
+
+    async def recover(self, version: int, step: int) -> Document:
+        """After a backup came back: go on beyond what had been published when it was lost.
+
+        Raises:
+            Refusal: there is nothing here, or this database knows of more than that.
+        """
+        latest = await self._store.release(None)
+        if latest is None:
+            raise Refusal(problems.NOT_FOUND, "there is no release in this database")
+        if version < latest.version or not latest.step <= step <= ALL_ROUNDS:
+            known = f"this database has version {latest.version} of step {latest.step}"
+            raise Refusal(problems.EXISTS_ALREADY, f"{known}, which is more")
+        entry = self._admin.entry("recover", f"version {version}, step {step}")
+        model = await asyncio.to_thread(load_model, latest)
+        made = await asyncio.to_thread(recovered_model, model, version + 1, step, entry.at)
+        await self._store.roll_back(made.stored, entry)
+        return {"version": made.stored.version, "restores": latest.version, "step": step}
+
+    async def _restored(self, version: int) -> Model:
+        latest, old = await self._store.release(None), await self._store.release(version)
+        if latest is None or old is None:
+            kept = [row.version for row in await self._store.release_history(1000) if row.kept]
+            words = f"kept are {kept[-1]} to {kept[0]}" if kept else "there is none"
+            raise Refusal(problems.NOT_FOUND, f"release {version} is not kept; {words}")
+        if latest.version == version:
+            raise Refusal(problems.EXISTS_ALREADY, f"release {version} is the latest")
+        return await self._made(latest, old)
+
+    async def _made(self, latest: StoredRelease, old: StoredRelease) -> Model:
+        try:
+            before = await asyncio.to_thread(load_model, latest)
+            size = (await asyncio.to_thread(load_model, old)).common.size
+            alike = await self._store.alike(size)
+            now = self._admin.entry("roll-back").at
+            return await asyncio.to_thread(restored_model, before, old, alike, now)
+        except BrokenModel as error:
+            raise ConfigError(f"release {old.version} cannot be used: {error}") from error
+
+    async def note_quality(self, version: int, metric: str, value: float, note: str) -> None:
+        """Write down what was measured of a release elsewhere.
+
+        Raises:
+            ConfigError: a word is too long, or the value is no number.
+            Refusal: there never was such a version.
+        """
+        if not 1 <= len(metric) <= 40 or len(note) > 100 or "\x00" in metric + note:
+            raise ConfigError("a metric has 1 to 40 characters, a note up to 100")
+        if not math.isfinite(value) or abs(value) > 1e9:
+            raise ConfigError("a value is a number")
+        known = {row.version for row in await self._store.release_history(1_000_000)}
+        if version not in known:
+            raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
+        entry = self._admin.entry("note-quality", f"{version} {metric}")
+        await self._store.add_quality(Quality(version, metric, value, entry.at, note), entry)
+
+    async def quality(self) -> list[Document]:
+        """All that was written down, the newest version first."""
+        return documents.quality_lines(await self._store.quality(1000))

@@ -1,0 +1,234 @@
+"""Looks at a running coordinator: gauges, the page's document, and what is noted of each round.
+
+It changes no round. Refusals are gathered in memory and written once a second, for a row per
+refusal would cost more than the refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from fedrap_coordinator.admin import documents
+from fedrap_coordinator.admin.documents import Document
+from fedrap_coordinator.domain.records import DeviceStates
+from fedrap_coordinator.rounds.coordinator import Coordinator
+from fedrap_coordinator.rounds.releases import Model
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import Store
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0  # between two looks
+SLOW_SECONDS = 10.0  # between two counts of all devices
+PHASES = ("none", "collecting", "summing", "shutdown")  # as numbers, in the gauges
+MOST_OF_TIME = 0.01  # that counting takes: of a million devices it is done less often
+
+
+class RequestCounts(Protocol):
+    """What a process counts of its requests; the HTTP side has the implementation."""
+
+    bytes_up: int
+    bytes_down: int
+
+    def take_refusals(self) -> dict[str, int]:
+        """What was refused to devices in rounds since the last call."""
+        ...
+
+    def give_back(self, counts: Mapping[str, int]) -> None:
+        """They could not be written down; they come with the next call."""
+        ...
+
+    def observe_round(self, phase: str, seconds: float) -> None:
+        """A round is over."""
+        ...
+
+
+class Watch:
+    """One for each process. `clock` gives seconds of wall time."""
+
+    def __init__(
+        self,
+        store: Store,
+        coordinator: Coordinator,
+        settings: Settings,
+        clock: Callable[[], float],
+        requests: RequestCounts,
+        in_hand: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
+        self._requests = requests
+        self._store = store
+        self._coordinator = coordinator
+        self._settings = settings
+        self._clock = clock
+        self._in_hand = in_hand
+        self._states = DeviceStates()
+        self._catalogue: Document = {}
+        self._tokens = 0
+        self._counted_at, self._counted_step = -math.inf, 0
+        self._rest = 0.0  # seconds that the last count asks for
+        self._zeros = (0, 0.0)  # version, share
+        self._seen: bytes | None = None
+        self._since = clock()
+        self._noted: set[bytes] = set()
+        self._document: bytes = b""
+        self._changed = asyncio.Event()
+        self._listeners = 0
+
+    def gauges(self) -> Mapping[str, float]:
+        """What is true now, without a word to the database."""
+        coordinator = self._coordinator
+        found: dict[str, float] = {}
+        round_, model, rule = coordinator.round, coordinator.model, coordinator.plan.privacy
+        if round_ is not None:
+            found |= {
+                "phase": float(PHASES.index(round_.phase.value)),
+                "round_step": float(round_.step),
+                "round_assigned": float(round_.assigned),
+                "round_accepted": float(round_.accepted),
+                "round_age_seconds": max(0.0, self._clock() - round_.opened_at),
+            }
+        if model is not None:
+            found |= {
+                "release_version": float(model.stored.version),
+                "release_step": float(model.stored.step),
+                "common_items": float(model.common.size),
+                "common_zeros": self._share_of_zeros(model),
+            }
+        most = max(self._states.charged, default=0)
+        waiting, waiting_bytes = self._in_hand()
+        return found | {
+            "rounds_total": float(self._settings.round.total),
+            "epsilon_promised": documents.epsilon_after(rule.cap, rule),
+            "epsilon_spent": documents.epsilon_after(most, rule),
+            "ingest_queue": float(waiting),
+            "ingest_queue_bytes": float(waiting_bytes),
+        }
+
+    def _share_of_zeros(self, model: Model) -> float:
+        if self._zeros[0] != model.stored.version:
+            share = float(np.mean(model.common.items.values == 0))
+            self._zeros = (model.stored.version, share)
+        return self._zeros[1]
+
+    async def run(self) -> None:
+        """Look once a second, for ever; a database that is away is no reason to stop."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.look()
+            except Exception:
+                log.exception("could not look at the coordinator; trying again")
+
+    async def look(self) -> None:
+        """Note what was refused and which rounds ended; tell those who listen."""
+        await self._count()
+        await self._note_refusals()
+        await self._note_rounds()
+        if self._listeners:
+            await self._tell()
+
+    async def _note_refusals(self) -> None:
+        round_, counts = self._coordinator.round, self._requests.take_refusals()
+        round_id = self._seen if round_ is None else round_.id
+        if not counts or round_id is None:
+            return
+        try:
+            await self._store.add_refusals(round_id, counts)
+        except BaseException:
+            self._requests.give_back(counts)
+            raise
+
+    async def _note_rounds(self) -> None:
+        round_ = self._coordinator.round
+        current = None if round_ is None else round_.id
+        if current == self._seen:
+            return
+        self._seen = current or self._seen
+        for row in await self._store.rounds(8):
+            if row.closed_at is not None and row.closed_at >= self._since:
+                if row.id not in self._noted:
+                    self._requests.observe_round(row.phase.value, row.closed_at - row.opened_at)
+                self._noted.add(row.id)
+        if len(self._noted) > 1000:
+            self._noted, self._since = set(), self._clock()
+
+    async def _count(self) -> None:
+        """Devices by state and the catalogue; a pass over all of them, so not at every look.
+
+        A million devices take a second, and are counted again when 99 more have passed.
+        """
+        round_, model = self._coordinator.round, self._coordinator.model
+        step = 1 if model is None else model.stored.step + 1
+        if round_ is not None:
+            step = round_.step
+        extent = await self._store.extent()
+        if self._catalogue.get("version") != extent.catalogue:
+            self._catalogue = await documents.catalogue_lines(self._store)
+        age = self._clock() - self._counted_at
+        if age < self._rest or (step == self._counted_step and age < SLOW_SECONDS):
+            return
+        self._counted_at, self._counted_step = self._clock(), step
+        rule, started = self._coordinator.plan.privacy, time.perf_counter()
+        self._states = await self._store.device_states(
+            step, rule.separation, rule.cap, self._clock()
+        )
+        self._tokens = (await self._store.counts()).tokens
+        self._rest = (time.perf_counter() - started) / MOST_OF_TIME
+
+    async def document(self) -> Document:
+        """Everything that the page shows."""
+        await self._count()
+        coordinator, store = self._coordinator, self._store
+        round_, rows = coordinator.round, await store.rounds(documents.ROUNDS)
+        privacy = coordinator.privacy()
+        privacy["spent"] = documents.spent_lines(self._states, coordinator.plan.privacy)
+        return {
+            "at": self._clock(),
+            "program": documents.program_version(),
+            "task": coordinator.task.hex(),
+            "method": privacy["method"],
+            "dim": self._settings.method.dim,
+            "over": coordinator.is_over,
+            "round": round_ and documents.open_round_line(round_, coordinator.limits),
+            "rounds": documents.round_lines(rows, await store.refusals(documents.ROUNDS)),
+            "releases": documents.release_lines(await store.release_history(documents.RELEASES)),
+            "quality": documents.quality_lines(await store.quality(200)),
+            "privacy": privacy,
+            "devices": documents.device_lines(self._states, self._tokens),
+            "catalogue": self._catalogue,
+            "traffic": {
+                "bytes_up": self._requests.bytes_up, "bytes_down": self._requests.bytes_down,
+            },
+        }  # fmt: skip
+
+    async def _tell(self) -> None:
+        self._document = json.dumps(await self.document()).encode("utf-8")
+        told, self._changed = self._changed, asyncio.Event()
+        told.set()
+
+    async def documents(self) -> AsyncIterator[bytes]:
+        """The document now, and again after each look; made once for all who listen."""
+        self._listeners += 1
+        try:
+            yield json.dumps(await self.document()).encode("utf-8")
+            while True:
+                await self._changed.wait()
+                yield self._document
+        finally:
+            self._listeners -= 1
+
+    async def is_ready(self) -> bool:
+        """Can a device be served? The database answers and there is a release."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(2):
+                await self._store.extent()
+                return self._coordinator.model is not None
+        return False

@@ -1,0 +1,42 @@
+"""Which admin role may do what."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """Rights do not contain each other: who runs rounds need not see the books, and vice versa."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    PRIVACY = "privacy"
+
+
+RIGHTS: dict[str, frozenset[Role]] = {
+    "status": frozenset(Role),
+    "rounds": frozenset(Role),
+    "keys": frozenset(Role),
+    "ledger": frozenset(Role),
+    "overview": frozenset(Role),
+    "releases": frozenset(Role),
+    "items": frozenset(Role),
+    "quality": frozenset(Role),
+    "metrics": frozenset(Role),
+    "import-items": frozenset({Role.OPERATOR}),
+    "retire-items": frozenset({Role.OPERATOR}),
+    "roll-back": frozenset({Role.OPERATOR}),
+    "note-quality": frozenset({Role.OPERATOR}),
+    "devices": frozenset({Role.OPERATOR}),
+    "revoke": frozenset({Role.OPERATOR}),
+    "tokens": frozenset({Role.OPERATOR}),
+    "rotate-keys": frozenset({Role.OPERATOR, Role.PRIVACY}),
+    "charges": frozenset({Role.PRIVACY}),
+    "issuers": frozenset({Role.PRIVACY}),
+    "audit": frozenset({Role.PRIVACY}),
+}
+
+
+def may(role: str, action: str) -> bool:
+    """Does this role have that right?"""
+    return role in RIGHTS[action]

@@ -1,0 +1,208 @@
+"""The operator's page over HTTP: its files, sign-in, and the stream that keeps it true.
+
+How a browser stays signed in: a cookie that this coordinator signed, and that says little.
+
+It holds when it ends and the hash of the bearer token, under an HMAC whose key all processes
+share through the store. Whoever loses the rights loses the session with the next request. With a
+cookie one can only look: what changes something wants the bearer token itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import os
+from collections.abc import Awaitable, Callable
+from importlib import resources
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from fedrap_coordinator.admin.actions import token_digest
+from fedrap_coordinator.admin.monitor import Watch
+from fedrap_coordinator.domain.records import AdminRecord
+from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import Store
+from fedrap_core.wire import problems
+
+COOKIE = "fedrap-session"
+KEY_NAME = "session-key"
+
+
+def make_session(key: bytes, digest: bytes, until: float) -> str:
+    """The value of the cookie; `digest` is that of the bearer token."""
+    said = f"{int(until)}.{digest.hex()}"
+    return f"{said}.{_mac(key, said)}"
+
+
+def read_session(key: bytes, cookie: str, now: float) -> bytes | None:
+    """The digest of the token it was made for; None when it is over or not ours."""
+    said, _, mac = cookie.rpartition(".")
+    if not hmac.compare_digest(mac.encode("utf-8", "replace"), _mac(key, said).encode()):
+        return None
+    until, _, digest = said.partition(".")
+    if int(until) <= now:
+        return None
+    return bytes.fromhex(digest)
+
+
+def _mac(key: bytes, said: str) -> str:
+    words = b"fedrap/1 session " + said.encode("utf-8", "replace")
+    return hmac.new(key, words, hashlib.sha256).hexdigest()
+
+
+STORE = web.AppKey("store", Store)
+SETTINGS = web.AppKey("settings", Settings)
+CLOCK: web.AppKey[Callable[[], float]] = web.AppKey("clock")
+WATCH = web.AppKey("watch", Watch)
+
+
+class Streams(set[asyncio.Task[Any]]):
+    """The event streams that are open."""
+
+
+STREAMS = web.AppKey("streams", Streams)
+FILES = {
+    "index.html": "text/html",
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "sections.js": "text/javascript",
+    "charts.js": "text/javascript",
+    "elements.js": "text/javascript",
+    "words.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+POLICY = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+class _Token(msgspec.Struct, forbid_unknown_fields=True):
+    token: str
+
+
+def page_routes() -> list[web.RouteDef]:
+    """Files for anybody, as they hold nothing; facts for those who signed in."""
+    return [
+        web.get("/", _file("index.html")),
+        *(web.get(f"/{name}", _file(name)) for name in FILES if name != "index.html"),
+        web.post("/session", _sign_in),
+        web.get("/session", _session),
+        web.delete("/session", _sign_out),
+        web.get("/events", _events),
+    ]
+
+
+def _file(name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    body = resources.files("fedrap_coordinator.http").joinpath("static", name).read_bytes()
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(body=body, content_type=FILES[name], charset="utf-8", headers=POLICY)
+
+    return handler
+
+
+async def who_is(request: web.Request) -> AdminRecord | None:
+    """Whose bearer token or session came with this request; sessions may only look."""
+    store = request.app[STORE]
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token:
+        return await store.admin_of(token_digest(token.strip()))
+    cookie = request.cookies.get(COOKIE)
+    if cookie is None or request.method != "GET":
+        return None
+    digest = read_session(await _key(store), cookie, request.app[CLOCK]())
+    return None if digest is None else await store.admin_of(digest)
+
+
+async def _key(store: Store) -> bytes:
+    return await store.secret(KEY_NAME, os.urandom(32))
+
+
+async def _sign_in(request: web.Request) -> web.Response:
+    """A bearer token for a cookie that ends by itself."""
+    if request.content_type != "application/json":  # no form of another site can send this
+        raise Refusal(problems.MALFORMED, "JSON is expected here")
+    try:
+        wanted = msgspec.json.decode(await request.read(), type=_Token)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refusal(problems.MALFORMED, "not the JSON that is expected here") from error
+    store, face = request.app[STORE], request.app[SETTINGS].admin
+    digest = token_digest(wanted.token.strip())
+    known = await store.admin_of(digest)
+    if known is None:
+        raise Refusal(problems.UNKNOWN_ADMIN)
+    seconds = face.session_hours * 3600
+    cookie = make_session(await _key(store), digest, request.app[CLOCK]() + seconds)
+    answer = web.json_response({"name": known.name, "role": known.role})
+    answer.set_cookie(
+        COOKIE, cookie, max_age=int(seconds), httponly=True, samesite="Strict", path="/",
+        secure=request.secure,
+    )  # fmt: skip
+    return answer
+
+
+async def _session(request: web.Request) -> web.Response:
+    known = await _known(request)
+    return web.json_response({"name": known.name, "role": known.role})
+
+
+async def _sign_out(request: web.Request) -> web.Response:
+    answer = web.json_response({"signed_out": True})
+    answer.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
+    return answer
+
+
+async def _known(request: web.Request) -> AdminRecord:
+    known = await who_is(request)
+    if known is None:
+        raise Refusal(problems.UNKNOWN_ADMIN)
+    return known
+
+
+async def _events(request: web.Request) -> web.StreamResponse:
+    """Server-sent events: the whole document at once, and again whenever it was looked at."""
+    await _known(request)
+    stream = web.StreamResponse(
+        headers={
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-store",
+            "X-Accel-Buffering": "no",
+        }
+    )
+    await stream.prepare(request)
+    task = asyncio.current_task()
+    assert task is not None
+    request.app[STREAMS].add(task)
+    try:
+        async for document in request.app[WATCH].documents():
+            await stream.write(b"data: " + document + b"\n\n")
+            if await who_is(request) is None:  # signed out, or the rights are gone
+                break
+    except (ConnectionResetError, asyncio.CancelledError):
+        pass
+    finally:
+        request.app[STREAMS].discard(task)
+    return stream
+
+
+async def end_streams(app: web.Application) -> None:
+    """Before the port closes: streams have no end of their own."""
+    streams = app[STREAMS]
+    tasks: list[asyncio.Task[Any]] = [*streams]
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,184 @@
+"""The HTTP face: read bytes, call the coordinator, write bytes. No decisions here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from aiohttp import web
+
+from fedrap_coordinator.domain.records import DeviceRecord
+from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.http import openapi
+from fedrap_coordinator.http.limits import ATTESTED, SMALL
+from fedrap_coordinator.identity.authentication import Signed
+from fedrap_coordinator.identity.enrolment import Purpose, Registry
+from fedrap_coordinator.rounds.coordinator import Coordinator
+from fedrap_coordinator.rounds.releases import Served
+from fedrap_core.wire import problems
+from fedrap_core.wire.codec import decode, encode
+from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, Renew
+from fedrap_core.wire.signing import (
+    DEVICE_HEADER,
+    MAX_NONCE,
+    NONCE_HEADER,
+    SIGNATURE_HEADER,
+)
+
+COORDINATOR = web.AppKey("coordinator", Coordinator)
+REGISTRY = web.AppKey("registry", Registry)
+MEDIA_TYPE = "application/vnd.fedrap+msgpack"
+_FOREVER = "public, max-age=31536000, immutable"
+
+
+def routes() -> list[web.RouteDef]:
+    """Every address of spec/PROTOCOL.md."""
+    return [
+        web.get("/healthz", get_health, name="health"),
+        web.post("/v1/enrol", post_enrol, name="enrol"),
+        web.post("/v1/renew", post_renew, name="renew"),
+        web.post("/v1/offers", post_offer, name="offers"),
+        web.post("/v1/rounds/{round}/updates", post_update, name="updates"),
+        web.post("/v1/forget", post_forget, name="forget"),
+        web.get("/v1/releases/latest", get_latest_release, name="latest-release"),
+        web.get("/v1/releases/{version}", get_release, name="release"),
+        web.get("/v1/catalogue", get_catalogue, name="catalogue"),
+        web.get("/v1/privacy", get_privacy, name="privacy"),
+        web.get("/v1/openapi.json", get_openapi, name="openapi"),
+        web.get("/readyz", get_ready, name="ready"),
+    ]
+
+
+async def get_health(request: web.Request) -> web.Response:
+    """Alive; says nothing else."""
+    return web.json_response({"status": "ok"})
+
+
+async def get_ready(request: web.Request) -> web.Response:
+    """For a balancer: may devices be sent here?"""
+    coordinator = request.app[COORDINATOR]
+    ready = coordinator.is_ready and coordinator.model is not None
+    return web.json_response({"ready": ready}, status=200 if ready else 503)
+
+
+async def get_openapi(request: web.Request) -> web.Response:
+    """The OpenAPI document of both faces."""
+    return web.json_response(openapi.document())
+
+
+async def get_privacy(request: web.Request) -> web.Response:
+    """What is promised to every device, and on what it rests."""
+    return web.json_response(request.app[COORDINATOR].privacy())
+
+
+async def post_enrol(request: web.Request) -> web.Response:
+    """A token for a device id."""
+    message = decode(Enrol, await request.read(), ATTESTED)
+    task = request.app[COORDINATOR].task
+    return _answer(await request.app[REGISTRY].enrol(message, task))
+
+
+async def post_renew(request: web.Request) -> web.Response:
+    """A new certificate."""
+    known, body = await _proven(request, Purpose.RENEW)
+    message, task = decode(Renew, body, ATTESTED), request.app[COORDINATOR].task
+    return _answer(await request.app[REGISTRY].renew(known, message, task))
+
+
+async def post_offer(request: web.Request) -> web.Response:
+    """A place in the open round."""
+    return _answer(await request.app[COORDINATOR].offer(await _signed(request)))
+
+
+async def post_update(request: web.Request) -> web.Response:
+    """A sealed update."""
+    round_id = _hex(request.match_info["round"], 16)
+    return _answer(await request.app[COORDINATOR].accept(await _signed(request), round_id))
+
+
+async def post_forget(request: web.Request) -> web.Response:
+    """A device that is no more."""
+    known, body = await _proven(request, Purpose.FORGET)
+    decode(Forget, body, SMALL)
+    await request.app[REGISTRY].forget(known.id)
+    return _answer(Forgotten())
+
+
+async def get_latest_release(request: web.Request) -> web.Response:
+    """The newest C for a device that holds version `have`, or 304 when that is it."""
+    coordinator = request.app[COORDINATOR]
+    have = request.query.get("have")
+    served = await (
+        coordinator.release(None) if have is None else coordinator.release_since(_whole(have))
+    )
+    return _release(request, served, "no-cache")
+
+
+async def get_release(request: web.Request) -> web.Response:
+    """One version of C; it never changes."""
+    version = _whole(request.match_info["version"])
+    return _release(request, await request.app[COORDINATOR].release(version), _FOREVER)
+
+
+async def get_catalogue(request: web.Request) -> web.Response:
+    """The items from row `start` on."""
+    start = _whole(request.query.get("start", "0"))
+    answer = _answer(await request.app[COORDINATOR].catalogue(start))
+    answer.headers["Vary"] = "Accept-Encoding"
+    if _takes_gzip(request):  # ids are alike; aiohttp compresses in a thread
+        answer.enable_compression(web.ContentCoding.gzip)
+    return answer
+
+
+async def _signed(request: web.Request) -> Signed:
+    """The request as it came; nothing is proven yet."""
+    device = _hex(request.headers.get(DEVICE_HEADER, ""), 16)
+    nonce = _whole(request.headers.get(NONCE_HEADER, ""))
+    try:
+        signature = base64.b64decode(request.headers.get(SIGNATURE_HEADER, ""), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(problems.BAD_SIGNATURE, f"{SIGNATURE_HEADER} is not base64") from error
+    body = await request.read()
+    return Signed(device, nonce, signature, request.method, request.raw_path, body)
+
+
+async def _proven(request: web.Request, purpose: Purpose) -> tuple[DeviceRecord, bytes]:
+    """Who sent this, and the body; the nonce is counted."""
+    signed = await _signed(request)
+    return await request.app[REGISTRY].authenticate(signed, purpose), signed.body
+
+
+def _release(request: web.Request, served: Served, caching: str) -> web.Response:
+    tag = f'"c{served.version}"'
+    headers = {"ETag": tag, "Cache-Control": caching, "Vary": "Accept-Encoding"}
+    if tag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    body = served.body
+    if _takes_gzip(request):
+        headers["Content-Encoding"] = "gzip"
+        body = served.gzipped
+    return web.Response(body=body, content_type=MEDIA_TYPE, headers=headers)
+
+
+def _takes_gzip(request: web.Request) -> bool:
+    return "gzip" in request.headers.get("Accept-Encoding", "")
+
+
+def _answer(message: Message) -> web.Response:
+    return web.Response(body=encode(message), content_type=MEDIA_TYPE)
+
+
+def _hex(text: str, size: int) -> bytes:
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if len(raw) != size:
+        raise Refusal(problems.MALFORMED)
+    return raw
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) > MAX_NONCE:
+        raise Refusal(problems.MALFORMED)
+    return int(text)

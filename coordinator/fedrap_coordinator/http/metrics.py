@@ -1,0 +1,146 @@
+"""What a coordinator counts of itself, for Prometheus and for the operator's page.
+
+Counters hold numbers, routes and problem codes; never a device, an address or an item.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Sums
+from collections.abc import Callable, Iterator, Mapping
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from fedrap_coordinator.admin.monitor import PHASES
+from fedrap_coordinator.http.problems import ProblemAnswer
+
+_ROUND_ROUTES = frozenset({"offers", "updates"})  # their refusals belong to the open round
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_ROUND_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+Gauges = Mapping[str, float]
+
+
+class Telemetry:
+    """The counters of one process; `gauges` is asked when somebody looks."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Histogram(
+            "fedrap_request_seconds", "Time to answer a request.", ["route", "status"],
+            buckets=_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        self._up = self._counter("fedrap_received_bytes", "Bodies of requests.", "route")
+        self._down = self._counter("fedrap_sent_bytes", "Bodies of answers.", "route")
+        self._accepted = self._counter("fedrap_updates_accepted", "Updates that were kept.")
+        self._refused = self._counter(
+            "fedrap_refusals", "Requests that were refused.", "route", "problem"
+        )
+        self._rounds = Histogram(
+            "fedrap_round_seconds", "From opening a round to its end.", ["phase"],
+            buckets=_ROUND_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        self._found: dict[tuple[str, int], tuple[Histogram, Counter, Counter]] = {}
+        self._pending: Sums[str] = Sums()
+        self.bytes_up = self.bytes_down = 0
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
+
+    def add_gauges(self, gauges: Callable[[], Gauges]) -> None:
+        """Numbers that are read at the moment of looking."""
+        self.registry.register(_Gauges(gauges))
+
+    def observe_round(self, phase: str, seconds: float) -> None:
+        """A round is over."""
+        self._rounds.labels(phase).observe(max(0.0, seconds))
+
+    def take_refusals(self) -> dict[str, int]:
+        """What was refused to devices in rounds since the last call."""
+        taken, self._pending = dict(self._pending), Sums()
+        return taken
+
+    def give_back(self, counts: Mapping[str, int]) -> None:
+        """They could not be written down; they come with the next call."""
+        self._pending.update(counts)
+
+    def exposition(self) -> bytes:
+        """The text that Prometheus reads."""
+        return generate_latest(self.registry)
+
+    @web.middleware
+    async def measure(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Around every handler of the devices' face."""
+        started = time.perf_counter()
+        answer = await handler(request)
+        route = request.match_info.route.name or "?"
+        up = request.content_length or 0
+        down = answer.content_length or 0
+        took, received, sent = self._counters_of(route, answer.status)
+        took.observe(time.perf_counter() - started)
+        received.inc(up)
+        sent.inc(down)
+        self.bytes_up += up
+        self.bytes_down += down
+        if isinstance(answer, ProblemAnswer):
+            self._refused.labels(route, answer.problem).inc()
+            if route in _ROUND_ROUTES:
+                self._pending[answer.problem] += 1
+        elif route == "updates" and answer.status == 200:
+            self._accepted.inc()
+        return answer
+
+    def _counters_of(self, route: str, status: int) -> tuple[Histogram, Counter, Counter]:
+        """Kept: to find them by their labels costs more than to count."""
+        known = self._found.get((route, status))
+        if known is None:
+            known = (
+                self._requests.labels(route, str(status)),
+                self._up.labels(route),
+                self._down.labels(route),
+            )
+            self._found[route, status] = known
+        return known
+
+
+METRICS_TYPE = CONTENT_TYPE_LATEST
+
+
+class _Gauges(Collector):
+    """Numbers that are true now: read at the moment of looking, kept nowhere."""
+
+    def __init__(self, read: Callable[[], Gauges]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        found = dict(self._read())
+        phase = int(found.pop("phase", 0))
+        phases = GaugeMetricFamily(
+            "fedrap_round_phase", "1 for the phase it is in.", labels=["phase"]
+        )
+        for place, name in enumerate(PHASES):
+            phases.add_metric([name], float(place == phase))
+        yield phases
+        for name, value in found.items():
+            yield GaugeMetricFamily(f"fedrap_{name}", _ABOUT[name], value=value)
+
+
+_ABOUT = {
+    "round_step": "Step of the open round.",
+    "round_assigned": "Places given in the open round.",
+    "round_accepted": "Updates kept in the open round.",
+    "round_age_seconds": "How long the open round has been open.",
+    "release_version": "The latest version of C.",
+    "release_step": "Rounds that were released.",
+    "rounds_total": "Rounds of the whole task.",
+    "common_items": "Rows of C.",
+    "common_zeros": "Share of C that is exactly zero.",
+    "epsilon_promised": "Epsilon of a device that takes part K times; infinite without noise.",
+    "epsilon_spent": "Epsilon of the device that was charged most.",
+    "ingest_queue": "Requests of devices in hand.",
+    "ingest_queue_bytes": "Their bodies.",
+}

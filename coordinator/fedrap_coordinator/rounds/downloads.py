@@ -1,0 +1,75 @@
+"""What devices fetch: versions of C, deltas between them, and the catalogue."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+
+from fedrap_coordinator.domain.records import CatalogueView
+from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.rounds.driver import Stepper
+from fedrap_coordinator.rounds.releases import Served, serve_release, serve_since
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import Store
+from fedrap_core.items import join_ids
+from fedrap_core.wire import problems
+from fedrap_core.wire.messages import Catalogue
+
+KEPT_DELTAS = 16  # in memory, for devices that come back at about the same time
+
+
+class Serving:
+    """Answers from the store and from the model that the stepper holds."""
+
+    def __init__(self, store: Store, settings: Settings, stepper: Stepper) -> None:
+        self._store = store
+        self._settings = settings
+        self._stepper = stepper
+        self._deltas: dict[tuple[int, int], Served] = {}
+
+    async def release(self, version: int | None) -> Served:
+        """A version of C, or the latest, ready to serve."""
+        model = self._stepper.model
+        if model is not None and version in (None, model.stored.version):
+            return model.served
+        if version is None:
+            raise Refusal(
+                problems.UNAVAILABLE, "there is no release yet: the catalogue is empty",
+                self._settings.serve.retry_seconds,
+            )  # fmt: skip
+        stored = await self._store.release(version)
+        if stored is None:
+            raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
+        return await asyncio.to_thread(serve_release, stored)
+
+    async def release_since(self, have: int) -> Served:
+        """The latest release for a device that holds version `have`: a delta where that pays."""
+        model = self._stepper.model
+        if model is None or have >= model.stored.version:
+            return await self.release(None)
+        known = self._deltas.get((have, model.stored.version))
+        if known is None:
+            old = await self._store.release(have)
+            if old is None:  # too old to be kept, or never was
+                return model.served
+            known = await asyncio.to_thread(serve_since, old, model)
+            if len(self._deltas) >= KEPT_DELTAS:
+                self._deltas.clear()
+            self._deltas[have, model.stored.version] = known
+        return known
+
+    async def catalogue(self, start: int) -> Catalogue:
+        """The items from row `start` on."""
+        view = await self._store.catalogue(start)
+        return await asyncio.to_thread(_pack_catalogue, view, start)
+
+
+def _pack_catalogue(view: CatalogueView, start: int) -> Catalogue:
+    return Catalogue(
+        version=view.version,
+        start=start,
+        count=len(view.items),
+        items=join_ids(list(view.items)),
+        retired=np.array(view.retired, dtype="<u4").tobytes(),
+    )

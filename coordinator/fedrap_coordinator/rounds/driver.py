@@ -1,0 +1,336 @@
+"""Rounds from one to the next: open, end, sum, release. The only owner of round state.
+
+The database has the truth; what is here is a view of it. Every process may be the one that steps:
+whoever finds that something is due takes the store's lock, looks again, and does it. Each change is
+conditional, so that nothing is done twice, not even by a process that lost the lock unawares.
+
+From the sealed updates of a round to the release that it makes. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from fedrap_coordinator.domain.decisions import Tally
+from fedrap_coordinator.domain.fault_points import Reached, pass_by
+from fedrap_coordinator.domain.retry_hints import REMEMBERED, Tempo
+from fedrap_coordinator.domain.rounds import Phase, Round, RoundLimits
+from fedrap_coordinator.keyring import Keyring, RoundKeys
+from fedrap_coordinator.rounds.aggregation import Aggregator
+from fedrap_coordinator.rounds.releases import (
+    Model,
+    check_settings,
+    first_model,
+    load_model,
+    next_model,
+    plan_after,
+)
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import Store
+from fedrap_core.errors import BrokenModel
+from fedrap_core.plan import Plan
+from fedrap_core.wire.codec import decode_value, encode_value
+
+
+class Summing:
+    """Reads what a round collected, sums it and learns from the sum."""
+
+    def __init__(
+        self,
+        store: Store,
+        aggregator: Aggregator,
+        settings: Settings,
+        tempo: Tempo,
+        reached: Reached,
+    ) -> None:
+        self._store = store
+        self._aggregator = aggregator
+        self._settings = settings
+        self._tempo = tempo
+        self._reached = reached
+
+    async def next_release(self, task: bytes, round_: Round, model: Model, plan: Plan) -> Model:
+        """The version after `model`; asked again, it has the same numbers.
+
+        Raises:
+            BrokenModel: too few updates could be opened, or they give no usable C.
+        """
+        view = await self._store.extent()
+        self._reached("summing")
+        bodies = self._store.sealed_updates(round_.id)
+        summed = await self._aggregator.total(bodies, model.common, plan, task, round_.step)
+        self._reached("summed")
+        alike = await self._store.alike(model.common.size)  # of items that are new
+        made = await asyncio.to_thread(
+            next_model, task, model, summed.total, view, self._settings, summed.clip, alike,
+            self._tempo.now(round_),
+        )  # fmt: skip
+        self._reached("learnt")
+        return made
+
+
+log = logging.getLogger(__name__)
+PATIENCE = 2.0  # seconds that a request waits for a round that is being summed
+
+
+class Stepper:
+    """Drives the rounds of one task. `clock` gives seconds of wall time."""
+
+    def __init__(
+        self,
+        store: Store,
+        keyring: Keyring,
+        settings: Settings,
+        clock: Callable[[], float],
+        reached: Reached = pass_by,
+    ) -> None:
+        self.aggregator = Aggregator(keyring, settings.serve.max_body_bytes)
+        self.due = asyncio.Event()  # set when something may have to be done before the next tick
+        self.changed = asyncio.Event()  # of now; it is set, and another takes its place, at changes
+        self._turn = asyncio.Lock()
+        self._store = store
+        self._keyring = keyring
+        self._settings = settings
+        self._clock = clock
+        self._keys = RoundKeys(keyring, settings.sealing.rotate_hours, clock, reached)
+        self._plan = settings.plan()
+        self._task = b""
+        self._model: Model | None = None
+        self._round: Round | None = None
+        self._tempo = Tempo(settings.round, clock, time.monotonic)
+        self._summing = Summing(store, self.aggregator, settings, self._tempo, reached)
+
+    @property
+    def task(self) -> bytes:
+        """The id of the task; known after `start`."""
+        return self._task
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the open round, or of the next."""
+        return self._plan
+
+    @property
+    def model(self) -> Model | None:
+        """The latest release."""
+        return self._model
+
+    @property
+    def round(self) -> Round | None:
+        """The open round, as a value."""
+        return self._round
+
+    @property
+    def expected(self) -> float:
+        """How long a round takes, in seconds."""
+        return self._tempo.expected
+
+    @property
+    def limits(self) -> RoundLimits:
+        """Of the open round: the minimum that its devices were promised holds."""
+        return self._settings.round.with_at_least(self._plan.min_updates)
+
+    @property
+    def is_over(self) -> bool:
+        """The budget of rounds is spent; no settings but `total` open another one."""
+        return self._model is not None and self._model.stored.step >= self._settings.round.total
+
+    def see(self, round_id: bytes, tally: Tally) -> None:
+        """What a transaction found the round to be; counts only grow."""
+        round_ = self._round
+        if round_ is None or round_.id != round_id or tally.phase is None:
+            return
+        if tally.assigned <= round_.assigned and tally.accepted <= round_.accepted:
+            return  # a batch says the same to all that are in it
+        self._round = replace(
+            round_,
+            assigned=max(round_.assigned, tally.assigned),
+            accepted=max(round_.accepted, tally.accepted),
+        )
+        if self.is_due():
+            self.due.set()
+
+    async def start(self) -> None:
+        """Take up where the store left off: the latest release, and the round that was open.
+
+        Raises:
+            ConfigError: nothing was changed.
+        """
+        self._task = await self._store.task_id(os.urandom(16))
+        self._tempo.remember(await self._store.rounds(REMEMBERED + 1))
+        async with self._turn:
+            await self._refresh()
+            if self._model is not None:
+                check_settings(self._settings, self._model)
+            await self._step()
+
+    async def sleep(self) -> None:
+        """Put the open round to sleep; another process that still serves wakes it up again."""
+        async with self._turn:
+            if self._round is not None and self._round.phase is Phase.COLLECTING:
+                await self._move(Phase.SHUTDOWN)
+
+    async def advance(self) -> None:
+        """Look at the store, and do everything that is due now."""
+        async with self._turn:
+            await self._refresh()
+            await self._step()
+
+    async def catch_up(self) -> None:
+        """Like `advance`, for a request that met a view which is not true any more.
+
+        A round that is just being summed is waited for a little: the next one follows at once.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._turn.acquire()
+        except TimeoutError:
+            return
+        try:
+            await self._refresh()
+            await self._step()
+        finally:
+            self._turn.release()
+
+    def is_due(self) -> bool:
+        """Would `_step` change anything?"""
+        if self._model is None or self._round is None:
+            return True
+        moved = self._round.tick(self.limits, self._tempo.now(self._round))
+        return self._round.phase is not Phase.COLLECTING or moved.phase is not self._round.phase
+
+    async def _refresh(self) -> None:
+        """See what is in the store: another process may have gone on."""
+        found = await self._store.current_round()
+        version = await self._store.latest_version()
+        if version is not None and (self._model is None or self._model.stored.version != version):
+            stored = await self._store.release(version)
+            if stored is not None:
+                self._model = await asyncio.to_thread(load_model, stored)
+                self._announce()
+        if found is None:
+            self._adopt(None)
+            return
+        round_, raw = found
+        if not round_.seal_id:  # opened before keys were rotated
+            round_ = replace(round_, seal_id=self._keyring.seal_id)
+        if self._round is None or self._round.id != round_.id:
+            self._plan = decode_value(Plan, raw)  # a round keeps the rules it was opened with
+            await self._keys.refresh()
+        self._adopt(round_)
+
+    def _adopt(self, round_: Round | None) -> None:
+        """Go on with this round; who waits for a change is told."""
+        before, self._round = self._round, round_
+        if before is not None and round_ is not None and before.id == round_.id:
+            if before.phase is not round_.phase:
+                self._announce()
+            return
+        if round_ is not None:
+            self._tempo.begin(before, round_)
+        self._announce()
+
+    def _announce(self) -> None:
+        told, self.changed = self.changed, asyncio.Event()
+        told.set()
+
+    async def _step(self) -> None:
+        """Everything that is due now, if no other process is at it. Only with `_turn` held."""
+        if not self.is_due():
+            return
+        async with self._store.alone() as mine:
+            if not mine:
+                return
+            await self._refresh()
+            if self._model is None:
+                await self._make_first_release()
+            if self._round is not None:
+                await self._end_round()
+            if self._round is None:
+                await self._open_round()
+
+    async def _end_round(self) -> None:
+        assert self._round is not None
+        if self._round.phase is Phase.SHUTDOWN and not await self._move(Phase.COLLECTING):
+            return
+        if not self._keys.has(self._round.seal_id):  # its updates cannot be opened any more
+            if await self._move(Phase.ABANDONED):
+                self._adopt(None)
+            return
+        # A kill -9 may have come before the last keys were destroyed.
+        await self._keys.tidy({self._round.seal_id})
+        due = self._round.tick(self.limits, self._tempo.now(self._round))
+        if due.phase is not self._round.phase and not await self._move(due.phase):
+            return
+        if due.phase is Phase.SUMMING:
+            await self._release_round()
+        elif due.phase is Phase.ABANDONED:
+            self._adopt(None)
+
+    async def _make_first_release(self) -> None:
+        view = await self._store.extent()
+        if view.items:
+            model = await asyncio.to_thread(
+                first_model, self._task, view, self._settings, self._clock()
+            )
+            await self._store.add_release(model.stored, None)
+            self._model = model
+
+    async def _open_round(self) -> None:
+        if self._model is None or self.is_over:
+            await self._keys.tidy(set())
+            return
+        self._plan = plan_after(self._model, self._settings)
+        stored, now = self._model.stored, self._clock()
+        seal = await self._keys.for_a_round()
+        round_ = Round(os.urandom(16), stored.step + 1, stored.version, now, seal_id=seal)
+        if not await self._store.open_round(round_, encode_value(self._plan)):
+            await self._refresh()
+            return
+        self._adopt(round_)
+        await self._keys.tidy({seal})
+        log.info("round opened", extra={"step": round_.step, "release": round_.release})
+
+    async def _move(self, phase: Phase) -> bool:
+        """False when another process was faster; the view is fresh then."""
+        assert self._round is not None
+        round_ = self._round
+        moved = round_.to(phase)
+        now = self._tempo.now(round_)
+        if not await self._store.set_phase(moved.id, phase, was=round_.phase, now=now):
+            await self._refresh()
+            return False
+        self._adopt(moved)
+        log.info(
+            "round moved",
+            extra={"step": moved.step, "phase": phase.value, "updates": moved.accepted},
+        )
+        return True
+
+    async def _release_round(self) -> None:
+        """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
+        assert self._round is not None
+        assert self._model is not None
+        round_, model = self._round, self._model
+        try:
+            made = await self._summing.next_release(self._task, round_, model, self._plan)
+        except BrokenModel:
+            log.exception("round abandoned", extra={"step": round_.step})
+            if await self._move(Phase.ABANDONED):
+                self._adopt(None)
+            return
+        try:
+            await self._store.add_release(made.stored, round_.id)
+        except ValueError:  # another process has released this step
+            await self._refresh()
+            return
+        self._model = made
+        log.info("released", extra={"version": made.stored.version, "updates": made.stored.devices})
+        self._tempo.end(round_)
+        self._adopt(None)
+        await self._store.prune_releases(self._settings.releases.keep)

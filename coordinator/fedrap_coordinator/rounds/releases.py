@@ -1,0 +1,264 @@
+"""Versions of C: the first one, the next one from a round's sum, and C ready for use."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_coordinator.domain.cold_start import start_rows
+from fedrap_coordinator.domain.records import Attribute, Extent, Facts, StoredRelease
+from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.settings import Settings
+from fedrap_core.errors import BrokenModel, NotFinite
+from fedrap_core.model import CommonItems
+from fedrap_core.paper.averaging import average_step
+from fedrap_core.plan import PaperMethod, Plan
+from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.solve.server_step import Learner, RoundSum, learn_step, withheld_rows
+from fedrap_core.wire.codec import decode, encode
+from fedrap_core.wire.messages import Release
+from fedrap_core.wire.releases import (
+    MAX_RELEASE_BYTES,
+    pack_delta,
+    pack_release,
+    served_rows,
+    unpack_release,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A release as devices fetch it, compressed once for all of them."""
+
+    version: int
+    body: bytes
+    gzipped: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A release in memory: what is served, and what the next step starts from."""
+
+    stored: StoredRelease
+    common: CommonItems
+    message: Release
+    served: Served
+
+
+def serve_release(stored: StoredRelease) -> Served:
+    """A stored release, ready to serve."""
+    return _served(stored.version, stored.body)
+
+
+def serve_since(old: StoredRelease, model: Model) -> Served:
+    """What brings a device that holds `old` to `model`: a delta, or the whole."""
+    message = decode(Release, old.body, MAX_RELEASE_BYTES)
+    delta = pack_delta(unpack_release(message), model.common, model.message)
+    return model.served if delta is None else _served(model.stored.version, encode(delta))
+
+
+def _served(version: int, body: bytes) -> Served:
+    return Served(version, body, gzip.compress(body, 6, mtime=0))
+
+
+def load_model(stored: StoredRelease) -> Model:
+    """A stored release, decoded and its hash checked."""
+    message = decode(Release, stored.body, MAX_RELEASE_BYTES)
+    common = unpack_release(message)
+    return Model(stored, common, message, serve_release(stored))
+
+
+def first_model(task: bytes, view: Extent, settings: Settings, now: float = 0.0) -> Model:
+    """Version 1: C drawn from N(0, spread^2), so that devices have something to start from."""
+    rng = np.random.default_rng(settings.seed)
+    paper = isinstance(settings.method, PaperMethod)
+    spread = settings.averaging.spread if paper else settings.learning.spread
+    rows = rng.normal(0.0, spread, (view.items, settings.method.dim))
+    made = _build(task, _Next(1, 0, 0), view.catalogue, quantize_rows(rows), None, settings)
+    return _described(made, None, now)
+
+
+def recovered_model(model: Model, version: int, step: int, now: float) -> Model:
+    """The same C under a later version and step: both were published before a backup came back.
+
+    The noise of a step follows from key, task and step. To sum other updates under a step that the
+    world has seen would let it subtract one release from the other, noise and all.
+    """
+    common, m = CommonItems(version, model.common.items), model.message
+    message = pack_release(
+        m.task, step, common, m.catalogue, m.scoring, m.clip, ~served_rows(m.withheld, m.size)
+    )
+    old = model.stored
+    stored = replace(old, version=version, step=step, body=encode(message), restores=old.version)
+    return _described(Model(stored, common, message, serve_release(stored)), model, now)
+
+
+def restored_model(
+    model: Model, old: StoredRelease, alike: Sequence[Attribute] = (), now: float = 0.0
+) -> Model:
+    """The C of `old` under the version after `model`.
+
+    The step stays that of `model`: rounds that were made stay made, and what was charged for them
+        stays charged. It is made of what was published, so it costs nothing. Items that came since
+    `old` keep their rows and start anew from their likes.
+
+    Raises:
+        BrokenModel: the old release is damaged.
+    """
+    past = load_model(old)
+    version, step = model.stored.version + 1, model.stored.step
+    rows, fresh = past.common.items, model.common.size - past.common.size
+    if fresh > 0:
+        rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, alike))
+    common, now_served = CommonItems(version, rows), model.message
+    served = served_rows(past.message.withheld, past.common.size)
+    withheld = np.zeros(common.size, dtype=np.bool_)
+    withheld[: past.common.size] = ~served
+    withheld[past.common.size :] = not np.all(served)  # new ones wait where others had to
+    message = pack_release(
+        now_served.task, step, common, now_served.catalogue, now_served.scoring, past.message.clip,
+        withheld,
+    )  # fmt: skip
+    stored = StoredRelease(
+        version, step, old.devices, encode(message), old.gram, old.version, support=old.support
+    )
+    return _described(Model(stored, common, message, serve_release(stored)), model, now)
+
+
+def _described(made: Model, before: Model | None, now: float) -> Model:
+    """With its facts: they outlive the body."""
+    delta = None
+    if before is not None:
+        delta = len(serve_since(before.stored, made).gzipped)
+    facts = Facts(
+        made_at=now,
+        items=made.common.size,
+        zeros=float(np.mean(made.common.items.values == 0)),
+        whole_bytes=len(made.served.gzipped),
+        delta_bytes=delta,
+    )
+    return replace(made, stored=replace(made.stored, facts=facts))
+
+
+def check_settings(settings: Settings, model: Model) -> None:
+    """A task keeps its method and its k; everything else an operator may change.
+
+    Raises:
+        ConfigError: the settings are those of another task.
+    """
+    known, same = model.common.dim, type(model.message.scoring) is type(settings.released_scoring())
+    if settings.method.dim != known or not same:
+        raise ConfigError(
+            f"this database holds a task of another method or another dim ({known}); "
+            "set them back, or start a new task with a new database"
+        )
+
+
+def plan_after(model: Model, settings: Settings) -> Plan:
+    """The plan of the round that starts from `model`, with the clip that the last one led to."""
+    plan = settings.plan()
+    if plan.privacy.adapt is None or not model.message.clip:
+        return plan
+    privacy = msgspec.structs.replace(plan.privacy, clip=model.message.clip)
+    return msgspec.structs.replace(plan, privacy=privacy)
+
+
+def next_model(
+    task: bytes,
+    model: Model,
+    total: RoundSum,
+    view: Extent,
+    settings: Settings,
+    clip: float = 0.0,
+    alike: Sequence[Attribute] = (),
+    now: float = 0.0,
+) -> Model:
+    """The version after `model`: one step, new items where their likes are, quantised.
+
+    An item that is like no other starts as a row of zeros, which scores nothing until devices that
+    touched the item have taught it something.
+
+    Raises:
+        BrokenModel: the sum gives no usable C.
+    """
+    step = model.stored.step + 1
+    state = Learner(
+        model.common.items.to_float().astype(np.float64),
+        _gram_from_bytes(model.stored.gram, model.common.dim),
+        _support_from_bytes(model.stored.support),
+    )
+    learnt = _learnt(state, total, settings, step)
+    try:
+        rows = quantize_rows(learnt.common)
+    except NotFinite as error:
+        raise BrokenModel("the learning step gave numbers that are absurdly large") from error
+    fresh = view.items - rows.shape[0]
+    if fresh > 0:
+        rows = _grown(rows, start_rows(learnt.common, fresh, alike))
+    made = _Next(model.stored.version + 1, step, total.devices, clip)
+    built = _build(task, made, view.catalogue, rows, learnt, settings)
+    return _described(built, model, now)
+
+
+def _grown(rows: QuantizedRows, fresh: npt.NDArray[np.float64]) -> QuantizedRows:
+    start = quantize_rows(fresh)
+    return QuantizedRows(
+        np.concatenate([rows.values, start.values]), np.concatenate([rows.scales, start.scales])
+    )
+
+
+def _learnt(state: Learner, total: RoundSum, settings: Settings, step: int) -> Learner:
+    if isinstance(settings.method, PaperMethod):
+        return average_step(state, total, settings.method, settings.averaging, step)
+    return learn_step(state, total, settings.method, settings.learning, step - 1)
+
+
+@dataclass(frozen=True)
+class _Next:
+    """What a new release is called, how many updates are in it, and the clip after it."""
+
+    version: int
+    step: int
+    devices: int
+    clip: float = 0.0
+
+
+def _build(
+    task: bytes,
+    made: _Next,
+    catalogue: int,
+    rows: QuantizedRows,
+    learnt: Learner | None,
+    settings: Settings,
+) -> Model:
+    """`learnt` is None for the first one, which withholds nothing: it has learnt nothing."""
+    common = CommonItems(made.version, rows)
+    withheld, gram, support = None, None, None
+    if learnt is not None:
+        gram, support = _to_bytes(learnt.gram), _to_bytes(learnt.support)
+        if not isinstance(settings.method, PaperMethod):
+            withheld = withheld_rows(learnt.support, settings.learning.min_support, common.size)
+    message = pack_release(
+        task, made.step, common, catalogue, settings.released_scoring(), made.clip, withheld
+    )
+    stored = StoredRelease(
+        made.version, made.step, made.devices, encode(message), gram, support=support
+    )
+    return Model(stored, common, message, serve_release(stored))
+
+
+def _to_bytes(numbers: npt.NDArray[np.float64] | None) -> bytes | None:
+    return None if numbers is None else numbers.astype("<f8").tobytes()
+
+
+def _support_from_bytes(raw: bytes | None) -> npt.NDArray[np.float64] | None:
+    return None if raw is None else np.frombuffer(raw, dtype="<f8")
+
+
+def _gram_from_bytes(raw: bytes | None, dim: int) -> npt.NDArray[np.float64] | None:
+    return None if raw is None else np.frombuffer(raw, dtype="<f8").reshape(dim, dim)

@@ -1,0 +1,148 @@
+"""Issuers, people with rights, and the audit in SQL.
+
+What an operator watches, in SQL: refusals of rounds and devices by state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from fedrap_coordinator.domain.records import (
+    AdminRecord,
+    AuditEntry,
+    AuditRow,
+    DeviceStates,
+    Issuer,
+)
+from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.engine import insert_once
+
+
+def add_issuer(db: sa.Connection, issuer: Issuer) -> bool:
+    """False when there is one of that name."""
+    return insert_once(
+        db, t.issuer, name=issuer.name, public_key=issuer.public_key, added_at=issuer.added_at
+    )
+
+
+def remove_issuer(db: sa.Connection, name: str) -> bool:
+    """False when there is none."""
+    return db.execute(t.issuer.delete().where(t.issuer.c.name == name)).rowcount == 1
+
+
+def issuers(db: sa.Connection) -> Sequence[Issuer]:
+    """In order of name."""
+    rows = db.execute(t.issuer.select())
+    return sorted((Issuer(*row) for row in rows), key=lambda one: one.name)
+
+
+def add_admin(db: sa.Connection, admin: AdminRecord, digest: bytes) -> bool:
+    """False when there is one of that name."""
+    return insert_once(
+        db, t.admin, name=admin.name, role=admin.role, digest=digest, added_at=admin.added_at
+    )
+
+
+def remove_admin(db: sa.Connection, name: str) -> bool:
+    """False when there is none."""
+    return db.execute(t.admin.delete().where(t.admin.c.name == name)).rowcount == 1
+
+
+def admins(db: sa.Connection) -> Sequence[AdminRecord]:
+    """In order of name."""
+    a = t.admin.c
+    rows = db.execute(sa.select(a.name, a.role, a.added_at))
+    return sorted((AdminRecord(*row) for row in rows), key=lambda one: one.name)
+
+
+def admin_of(db: sa.Connection, digest: bytes) -> AdminRecord | None:
+    """Whose bearer token it is."""
+    a = t.admin.c
+    row = db.execute(sa.select(a.name, a.role, a.added_at).where(a.digest == digest)).first()
+    return None if row is None else AdminRecord(*row)
+
+
+def write_audit(db: sa.Connection, entry: AuditEntry) -> None:
+    """Append; one writer at a time, for each row is chained to the one before."""
+    if db.dialect.name == "postgresql":
+        db.execute(sa.text("LOCK TABLE audit IN EXCLUSIVE MODE"))
+    a = t.audit.c
+    last = db.execute(sa.select(a.number, a.digest).order_by(a.number.desc()).limit(1)).first()
+    number, before = (0, bytes(32)) if last is None else (last.number, bytes(last.digest))
+    db.execute(
+        t.audit.insert().values(
+            number=number + 1,
+            at=entry.at,
+            who=entry.who,
+            action=entry.action,
+            target=entry.target,
+            outcome=entry.outcome,
+            digest=entry.digest(before),
+        )
+    )
+
+
+def audit_rows(db: sa.Connection, after: int, count: int) -> Sequence[AuditRow]:
+    """In order of number."""
+    a = t.audit.c
+    rows = db.execute(t.audit.select().where(a.number > after).order_by(a.number).limit(count))
+    return [
+        AuditRow(
+            row.number,
+            AuditEntry(row.at, row.who, row.action, row.target, row.outcome),
+            bytes(row.digest),
+        )
+        for row in rows
+    ]
+
+
+def add_refusals(db: sa.Connection, round_id: bytes, counts: Mapping[str, int]) -> None:
+    """Add up; several processes may count for one round."""
+    insert = postgresql.insert if db.dialect.name == "postgresql" else sqlite.insert
+    # In one order, so that no two processes wait for each other.
+    for problem, count in sorted(counts.items()):
+        one = insert(t.refusal).values(round_id=round_id, problem=problem, count=count)
+        db.execute(
+            one.on_conflict_do_update(
+                index_elements=["round_id", "problem"],
+                set_={"count": t.refusal.c.count + count},
+            )
+        )
+
+
+def refusals(db: sa.Connection, rounds: int) -> Mapping[bytes, Mapping[str, int]]:
+    """Of the last rounds."""
+    r = t.round_.c
+    last = sa.select(r.id).order_by(r.opened_at.desc(), r.id.desc()).limit(rounds).subquery()
+    query = t.refusal.select().where(t.refusal.c.round_id.in_(sa.select(last.c.id)))
+    found: dict[bytes, dict[str, int]] = {}
+    for row in db.execute(query):
+        found.setdefault(bytes(row.round_id), {})[row.problem] = int(row._mapping["count"])
+    return found
+
+
+def device_states(
+    db: sa.Connection, step: int, separation: int, cap: int, now: float
+) -> DeviceStates:
+    """One pass over the devices; the order of the cases is that of the admission."""
+    d = t.device.c
+    waiting = sa.or_(d.not_before > now, sa.and_(d.first_step > step, d.free_at > now))
+    state = sa.case(
+        (d.revoked_at.is_not(None), "revoked"),
+        (d.valid_until <= now, "expired"),
+        (sa.and_(d.last_step.is_not(None), d.last_step == step), "resting"),
+        (d.participations >= cap, "spent"),
+        (sa.and_(d.last_step.is_not(None), d.last_step > step - separation), "resting"),
+        (waiting, "waiting"),
+        else_="ready",
+    ).label("state")
+    counted = sa.select(state, d.participations, sa.func.count().label("n"))
+    sums: dict[str, int] = {}
+    charged: dict[int, int] = {}
+    for row in db.execute(counted.group_by(state, d.participations)):
+        sums[row.state] = sums.get(row.state, 0) + row.n
+        charged[row.participations] = charged.get(row.participations, 0) + row.n
+    return DeviceStates(**sums, charged=dict(sorted(charged.items())))

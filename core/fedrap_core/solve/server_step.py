@@ -1,0 +1,209 @@
+"""`solve` across devices: what a device adds to a round, and the coordinator's step on C.
+
+The device solves x with flat weights a_j and sends for its own rows only
+    g_j = a_j·(<x, C_j> - 1)·x        and once the upper triangle of x x'.
+The coordinator, with n devices in the round and S the running mean of x x':
+    grad_j = mean g_j + w0·C_j S + (lambda_C/N)·C_j
+    H      = (w0 + alpha·p)·S + (lambda_C/N)·I
+    C_j   <- C_j - eta·grad_j·H^-1                     only rows that this round touched
+             and no further than its reach (support.py), where `row_step` is set
+    C     <- C with its smallest entries set to zero   a share of them, growing
+All of it is linear in what devices send. N is the population, p the mean share of the catalogue
+in one history: two scalars of the settings, not statistics that would have to leave a device.
+
+How many devices stand behind a row of C, and how far the row may move: against promoted items.
+
+The sum of a row is at most (devices that touched it) x bound long, so its norm over the bound is a
+number of devices that touched it at the least. It comes from the noised sum alone: devices tell
+nothing more for it, and it costs no epsilon. s devices that work together fake at most s in a
+round, s·K in their lives.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_core.errors import BrokenModel
+from fedrap_core.model import Rows
+from fedrap_core.plan import Count, NotNegative, Positive, SolveMethod
+from fedrap_core.sparse import nearest_semidefinite, unpack_triangle
+
+Floats = npt.NDArray[np.float64]
+MARGIN = 4.0  # noise of k numbers is longer than sqrt(k) + 4 deviations once in 3,000 rows
+
+
+def noise_length(spread: float, dim: int) -> float:
+    """What the noise of a row hardly ever exceeds."""
+    return spread * (math.sqrt(dim) + MARGIN)
+
+
+def count_devices(values: Floats, devices: int, bound: float, spread: float) -> Floats:
+    """Devices that touched each row of a round's sum, at the least: (t,), not whole numbers.
+
+    |sum + noise| <= touched·bound + |noise|. Without noise it never counts too many; with noise it
+    does so once in 3,000 rows.
+
+    Args:
+        values: (t, k) the sum, clipped and noised.
+        devices: how many are in it.
+        bound: the longest row of one device; inf counts nothing.
+        spread: standard deviation of the noise in each number.
+    """
+    if math.isinf(bound):
+        return np.zeros(len(values))
+    norms = _lengths(values)
+    known = np.maximum(0.0, norms - noise_length(spread, values.shape[1]))
+    return np.minimum(known / bound, float(devices))
+
+
+def add_support(before: Floats | None, rows: Rows, counted: Floats, size: int) -> Floats:
+    """Support of every row after a round: (m,). A device counts again in each of its rounds."""
+    support = np.zeros(size)
+    if before is not None:
+        support[: len(before)] = before
+    support[rows] += counted
+    return support
+
+
+def withheld_rows(support: Floats | None, least: float, size: int) -> npt.NDArray[np.bool_]:
+    """Rows that too few devices stand behind to be recommended: (m,)."""
+    if least <= 0:
+        return np.zeros(size, dtype=np.bool_)
+    known = np.zeros(size)
+    if support is not None:
+        known[: len(support)] = support
+    return known < least
+
+
+def cap_moves(here: Floats, moved: Floats, reach: npt.ArrayLike) -> Floats:
+    """`moved`, with no row further from `here` than its reach: (t, k)."""
+    away = moved - here
+    share = np.minimum(1.0, reach / np.maximum(_lengths(away), 1e-300))  # (t,)
+    return np.where((share < 1.0)[:, None], here + share[:, None] * away, moved)
+
+
+def reach_of_rows(common: Floats, support: Floats, row_step: float, least: float) -> Floats:
+    """How far each row may move in one step: (m,).
+
+    `row_step` root mean square norms of C; of that only support/least where the row is cold.
+    """
+    usual = math.sqrt(float(np.mean(np.sum(common**2, axis=1)))) if len(common) else 0.0
+    warm = np.minimum(1.0, support / least) if least > 0 else np.ones(len(support))
+    return row_step * usual * warm
+
+
+def _lengths(rows: Floats) -> Floats:
+    """Norm of each row: (t,); inf where its square is too large for a number."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.linalg.norm(rows, axis=1))
+
+
+Matrix = npt.NDArray[np.float64]
+
+
+class Learning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The coordinator's side of `solve`."""
+
+    eta: Positive = 0.5  # step; 0.1 where a tenth of the devices takes part
+    decay: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0  # eta falls by this each step
+    memory: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.9  # of the running Gram matrix
+    ridge: Positive = 10.0  # lambda_C
+    population: Count = 1000  # N, devices expected in all
+    density: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.02  # p
+    zeros: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.5  # share of exact zeros in C at the end
+    settled: Count = 100  # the step that has them; they grow over the half before it
+    spread: Positive = 0.1  # standard deviation that new rows of C start with
+    min_support: NotNegative = 0.0  # rows with less are not recommended; 0: all are
+    row_step: Positive | None = None  # the furthest a row moves, in root mean square norms of C
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """What the coordinator remembers between releases: the C it published, S, and support."""
+
+    common: Matrix  # (m, k) C as devices have it, int8 rows times their scales
+    gram: Matrix | None = None  # (k, k) running mean of x x'
+    support: npt.NDArray[np.float64] | None = None  # (m,) of all rounds; None: none was counted
+
+
+@dataclass(frozen=True, eq=False)
+class RoundSum:
+    """What a round brought, clipped, summed and noised."""
+
+    rows: Rows  # (t,) rows that may change, ascending
+    values: Matrix  # (t, k) sum of g_j
+    triangle: npt.NDArray[np.float64]  # (k(k+1)/2,) sum of the triangles of x x'
+    devices: int
+    bound: float = math.inf  # the longest row of one device; inf: not known, no support is counted
+    spread: float = 0.0  # standard deviation of the noise in each number
+
+
+def share_of_zeros(learning: Learning, step: int) -> float:
+    """The share of exact zeros in the release that `step` makes: none in the first half.
+
+    Zeroed from the start, entries can't grow back in small steps: that cost 8 % of NDCG@10 on
+    amazon-video, zeros that come late 2 %. A soft threshold at every step gave a quarter of the
+    zeros for the same loss.
+    """
+    done = 2.0 * (step + 1) / learning.settled - 1.0
+    return learning.zeros * min(1.0, max(0.0, done))
+
+
+def zero_smallest(values: Floats, share: float) -> Matrix:
+    """The same numbers with `share` of them, the smallest in size, set to exact zero."""
+    count = int(share * values.size)
+    if count == 0:
+        return np.array(values, dtype=np.float64)
+    size = np.abs(values)
+    level = np.partition(size, count - 1, axis=None)[count - 1]
+    return np.where(size > level, values, 0.0)
+
+
+def learn_step(
+    state: Learner,
+    total: RoundSum,
+    method: SolveMethod,
+    learning: Learning,
+    step: int,
+) -> Learner:
+    """One quasi-Newton step on the touched rows of C, then zeros. Deterministic, float64 inside.
+
+    It starts from the quantised C that was published, so device and coordinator agree bit for
+    bit on the base. Keeping an exact C beside it was measured: no gain (ml-100k, .118 both ways).
+
+    Raises:
+        BrokenModel: the round's sum would give a C that is not finite.
+    """
+    dim = state.common.shape[1]
+    if total.devices < 1 or (state.gram is None and not np.any(total.triangle)):
+        return state
+    if not (np.all(np.isfinite(total.values)) and np.all(np.isfinite(total.triangle))):
+        raise BrokenModel("the sum of the round is not finite")
+    seen = unpack_triangle(total.triangle / total.devices, dim)  # (k, k)
+    seen = nearest_semidefinite(seen)  # noise can push a mean of x x' out of its cone
+    gram = (
+        seen if state.gram is None else learning.memory * state.gram + (1 - learning.memory) * seen
+    )
+    ridge = learning.ridge / learning.population
+    here = state.common[total.rows]  # (t, k)
+    grad = total.values / total.devices + method.w0 * here @ gram + ridge * here  # (t, k)
+    curvature = (method.w0 + method.alpha * learning.density) * gram  # (k, k)
+    curvature = curvature + (ridge + 1e-12) * np.eye(dim)
+    rate = learning.eta * learning.decay**step
+    moved = here - rate * np.linalg.solve(curvature, grad.T).T  # (t, k)
+    if not np.all(np.isfinite(moved)):
+        raise BrokenModel("the learning step gave numbers that are not finite")
+    counted = count_devices(total.values, total.devices, total.bound, total.spread)  # (t,)
+    support = add_support(state.support, total.rows, counted, len(state.common))  # (m,)
+    if learning.row_step is not None:
+        reach = reach_of_rows(state.common, support, learning.row_step, learning.min_support)
+        moved = cap_moves(here, moved, reach[total.rows])
+    common = state.common.copy()
+    common[total.rows] = moved
+    return Learner(zero_smallest(common, share_of_zeros(learning, step)), gram, support)

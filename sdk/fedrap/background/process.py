@@ -1,0 +1,209 @@
+"""What of an open device lives in the process: rounds in the background, and its end.
+
+An app stops it, closes it, forks or simply ends; whichever comes, the store is given back in
+bounded time, and a round that was cut short resumes where it was.
+
+What happens to open devices when the process forks or ends, and blocking calls of async verbs.
+
+Before a fork no device is in the middle of a write and SQLite has nothing open. In the child the
+store still belongs to the parent: the child's next call takes it if the parent has closed it (as
+when a program turns itself into a daemon), and raises StoreBusy as long as it has not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from fedrap.background.conditions import Conditions
+from fedrap.background.scheduler import Background, Pace
+from fedrap.errors import InsideEventLoop
+from fedrap.results import RoundReport
+from fedrap.rounds.session import Joiner, ignore
+from fedrap.storage.device_state import DeviceState
+
+CLOSE_SECONDS = 2.0
+T = TypeVar("T")
+
+
+class Watched(Protocol):
+    """An open device."""
+
+    def before_fork(self) -> bool:
+        """Come to rest; what it gives is handed to `after_fork_in_parent`."""
+        ...
+
+    def after_fork_in_parent(self, held: bool) -> None:
+        """Go on."""
+        ...
+
+    def after_fork_in_child(self) -> None:
+        """Let go of what is the parent's."""
+        ...
+
+    def close_within(self, seconds: float) -> None:
+        """Give everything back, within that time."""
+        ...
+
+
+_open: dict[int, weakref.ref[Watched]] = {}
+_resting: dict[int, list[tuple[Watched, bool]]] = {}  # by the thread that forks
+
+
+def watch(device: Watched) -> None:
+    """Tell this device of forks and of the end of the process, for as long as it lives."""
+    number = id(device)
+    _open[number] = weakref.ref(device, lambda _: _open.pop(number, None))
+
+
+def unwatch(device: Watched) -> None:
+    """It was closed."""
+    _open.pop(id(device), None)
+
+
+def run_blocking(name: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The blocking form of an async verb.
+
+    Raises:
+        InsideEventLoop: there is a loop in this thread, which a blocking call would stop.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(make())
+    raise InsideEventLoop(
+        f"{name}() would block the event loop that runs here: use `await {name}_async()`"
+    )
+
+
+def _devices() -> list[Watched]:
+    """In one order for all threads, so that two forks at once cannot lock each other out."""
+    found = (reference() for _, reference in sorted(_open.copy().items()))
+    return [device for device in found if device is not None]
+
+
+def _before_fork() -> None:
+    _resting[threading.get_ident()] = [(device, device.before_fork()) for device in _devices()]
+
+
+def _after_fork_in_parent() -> None:
+    for device, held in _resting.pop(threading.get_ident(), []):
+        device.after_fork_in_parent(held)
+
+
+def _after_fork_in_child() -> None:
+    _resting.clear()
+    for device in _devices():
+        device.after_fork_in_child()
+
+
+def _close_all() -> None:
+    end = time.monotonic() + CLOSE_SECONDS
+    for device in _devices():
+        device.close_within(max(0.0, end - time.monotonic()))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
+atexit.register(_close_all)
+
+
+log = logging.getLogger(__name__)
+OnError = Callable[[Exception], None]
+
+
+class Runtime:
+    """Owns the thread of one device. `on_error` hears what its rounds swallow."""
+
+    def __init__(self, state: DeviceState, joiner: Joiner, on_error: OnError | None) -> None:
+        self._state = state
+        self._joiner = joiner
+        self._on_error = on_error
+        self._turn = threading.Lock()  # around starting and stopping
+        self._background: Background | None = None
+        self._conditions = Conditions()
+        self._wait = 0.0  # seconds for a place
+        watch(self)
+
+    def start(self, conditions: Conditions, pace: Pace) -> None:
+        """Run rounds from now on; nothing when they run already."""
+        with self._turn:
+            self._state.now_usable()
+            if not self.running:
+                self._conditions, self._wait = conditions, pace.wait
+                self._background = Background(self._round, pace, self._hear)
+                self._background.start()
+
+    def stop(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Run no more; returns within that time."""
+        with self._turn:
+            background, self._background = self._background, None
+        if background is not None:
+            background.stop(seconds)
+
+    def wake(self) -> None:
+        """Something has changed that rounds may have waited for."""
+        background = self._background
+        if background is not None:
+            background.wake()
+
+    @property
+    def running(self) -> bool:
+        """Do rounds run in the background?"""
+        background = self._background
+        return background is not None and background.alive
+
+    def blocked_by(self) -> str | None:
+        """Why a round would not run now; conditions count for rounds in the background only."""
+        blocked = self._joiner.blocked_by()
+        if blocked is None and self.running:
+            return self._conditions.blocked_by(ignore)
+        return blocked
+
+    def close_within(self, seconds: float) -> None:
+        """Stop, and give the store back."""
+        end = time.monotonic() + seconds
+        self.stop(seconds * 0.75)
+        self._state.close(max(0.1, end - time.monotonic()))
+        unwatch(self)
+
+    def before_fork(self) -> bool:
+        """Come to rest."""
+        return self._state.before_fork()
+
+    def after_fork_in_parent(self, held: bool) -> None:
+        """Go on."""
+        self._state.after_fork_in_parent(held)
+
+    def after_fork_in_child(self) -> None:
+        """No thread was inherited, and the store is the parent's."""
+        self._turn = threading.Lock()
+        self._background = None
+        self._joiner.after_fork_in_child()
+        self._state.after_fork_in_child()
+
+    async def _round(self) -> RoundReport:
+        if self._joiner.blocked_by() is None:
+            unmet = self._conditions.blocked_by(self._hear)
+            if unmet is not None:
+                return RoundReport(False, unmet)
+        return await self._joiner.run_round(self._hear, self._wait)
+
+    def _hear(self, error: Exception) -> None:
+        log.warning("a round in the background failed: %s", type(error).__name__)
+        if self._on_error is not None:
+            try:
+                self._on_error(error)
+            except Exception:
+                log.exception("on_error itself failed")

@@ -1,0 +1,83 @@
+"""A device on the command line: keep a history, recommend, join rounds, leave.
+
+`--store`, `--server` and `--token` may also come from FEDRAP_STORE, FEDRAP_SERVER and
+FEDRAP_TOKEN; `init` remembers the server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from fedrap import FedRap, FedRapError
+from fedrap.cli import commands
+
+STORE = "~/.local/share/fedrap"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; 0 is good, 1 means that no round was joined, 2 that something is wrong."""
+    arguments = _parser().parse_args(argv)
+    arguments.store = arguments.store.expanduser()
+    server = arguments.server or commands.remembered_server(arguments.store)
+    try:
+        with FedRap.open(arguments.store, server=server, token=arguments.token) as device:
+            answer = arguments.run(device, arguments)
+    except (FedRapError, ValueError, OSError) as error:
+        sys.stderr.write(f"fedrap: {error}\n")
+        return 2
+    sys.stdout.write(answer.as_json() if arguments.json else answer.text)
+    return int(answer.code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    environment = os.environ
+    parser = argparse.ArgumentParser(prog="fedrap", description=__doc__)
+    parser.add_argument(
+        "--store", type=Path, default=Path(environment.get("FEDRAP_STORE", STORE)), metavar="FOLDER"
+    )
+    parser.add_argument(
+        "--server", default=environment.get("FEDRAP_SERVER"), help="address of the coordinator"
+    )
+    parser.add_argument(
+        "--token", default=environment.get("FEDRAP_TOKEN"), help="one-time enrolment token"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+    made = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, summary: str) -> argparse.ArgumentParser:
+        one = made.add_parser(name, help=summary, description=summary)
+        # Also behind the command; SUPPRESS keeps what stood before it.
+        one.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        one.set_defaults(run=commands.COMMANDS[name])
+        return one
+
+    add("init", "make the store, and remember the server")
+    record = add("record", "keep an interaction with each ITEM")
+    record.add_argument("items", nargs="+", metavar="ITEM")
+    record.add_argument("--kind", default="tap")
+    record.add_argument("--weight", type=float, default=1.0)
+    imported = add("import", "keep a history from a CSV file: item[,weight][,timestamp][,kind]")
+    imported.add_argument("file", type=Path, metavar="FILE.csv")
+    recommend = add("recommend", "the best items for this user")
+    recommend.add_argument("-n", type=int, default=10)
+    recommend.add_argument("--explain", action="store_true", help="say why")
+    similar = add("similar", "the items most like ITEM to everybody")
+    similar.add_argument("item", metavar="ITEM")
+    similar.add_argument("-n", type=int, default=10)
+    consent = add("consent", "agree to train, or take it back")
+    consent.add_argument("answer", choices=["yes", "no"])
+    consent.add_argument("--policy", default="cli", help="which text was agreed to")
+    add("join", "take part in one round")
+    add("status", "where this device stands")
+    export = add("export", "write everything that is known of this user into a file")
+    export.add_argument("file", type=Path, metavar="FILE")
+    erase = add("erase", "delete the store and its key, and leave the coordinator")
+    erase.add_argument("--yes", action="store_true", help="really")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""What this device holds of the shared world: a release of C and the catalogue.
+
+Recommending happens here, offline. How the user sees the items (u and D) is worked out when it
+is first needed, and kept until the history, the trained state or the release changes.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap.recommend.release import Held, ItemList
+from fedrap.recommend.scorers import PaperView, SolveView, View
+from fedrap.results import Interaction, Reason, Recommendation
+from fedrap_core.items import ItemIds
+from fedrap_core.model import CommonItems, History
+from fedrap_core.paper.problem import PaperState, first_state
+from fedrap_core.plan import AnyScoring, PaperScoring
+from fedrap_core.ranking import Ranked, similar
+from fedrap_core.wire.releases import served_rows
+
+
+class LocalModel:
+    """One release with one catalogue; a sync makes a new one."""
+
+    def __init__(
+        self, held: Held, common: CommonItems, catalogue: ItemList, ids: ItemIds | None = None
+    ) -> None:
+        """`ids` are those of the catalogue, where they were read before."""
+        self.common = common
+        self.digest: bytes = held.model
+        self.scoring: AnyScoring = held.scoring
+        self._taught = held.step > 0
+        self.gram: npt.NDArray[np.float64] = common.gram()
+        self.ids = ItemIds(catalogue.items) if ids is None else ids
+        self._shown = np.zeros(common.size, dtype=np.bool_)
+        self._shown[: len(self.ids)] = True
+        retired = np.frombuffer(catalogue.retired, dtype="<u4")
+        self._shown[retired[retired < common.size]] = False
+        self._shown &= served_rows(held.withheld, common.size)  # too few devices know the others
+        self._lock = threading.RLock()  # an app recommends while a round is being prepared
+        self._read = 0  # interactions that were looked up
+        self._known: list[tuple[int, float]] = []  # row and weight of those in C, oldest first
+        self._view: tuple[int, PaperState | None, View] | None = None
+
+    def anew(self) -> LocalModel:
+        """The same release without what this one remembers of the history."""
+        other = copy.copy(self)
+        other._lock = threading.RLock()
+        other._read, other._known, other._view = 0, [], None
+        return other
+
+    def history(self, interactions: Sequence[Interaction]) -> History:
+        """The interactions with items that C has a row for, newest first."""
+        with self._lock:
+            if self._read > len(interactions):  # some were forgotten: start anew
+                self._read, self._known = 0, []
+            for one in interactions[self._read :]:
+                row = self._row(one.item)
+                if row is not None:
+                    self._known.append((row, one.weight))
+            self._read = len(interactions)
+            known = np.array(self._known[::-1], dtype=np.float64).reshape(-1, 2)  # (n, 2)
+        return History(known[:, 0].astype(np.int64), known[:, 1])
+
+    def personal(
+        self, interactions: Sequence[Interaction], trained: PaperState | None
+    ) -> dict[str, float]:
+        """D as it is kept and shown: <u, D_j> of each item that owns a row."""
+        rows, offsets = self._view_of(interactions, trained).personal()
+        return {
+            self.ids.name(int(row)): float(offset)
+            for row, offset in zip(rows, offsets, strict=True)
+            if row < len(self.ids)
+        }
+
+    def recommend(
+        self,
+        interactions: Sequence[Interaction],
+        trained: PaperState | None,
+        n: int,
+        candidates: Collection[str] | None,
+        *,
+        filter_seen: bool,
+        reasons: bool,
+    ) -> list[Recommendation]:
+        """The n best items.
+
+        While C has learnt nothing, or without any history, the first of the catalogue: operators
+        list their items with the most popular first.
+        """
+        allowed = self._shown.copy()
+        if candidates is not None:
+            wanted = np.zeros_like(allowed)
+            wanted[[row for name in candidates if (row := self._row(name)) is not None]] = True
+            allowed &= wanted
+        if filter_seen:
+            allowed[self.history(interactions).rows] = False
+        if not self._taught:
+            first = np.flatnonzero(allowed)[:n].tolist()
+            return [Recommendation(self.ids.name(row), 0.0, 0.0, 0.0) for row in first]
+        view = self._view_of(interactions, trained)
+        ranked = view.rank(n, allowed)
+        return [
+            self._recommendation(view, ranked, place, reasons) for place in range(len(ranked.rows))
+        ]
+
+    def _view_of(self, interactions: Sequence[Interaction], trained: PaperState | None) -> View:
+        """Worked out once for as long as the history and the trained state stay as they are."""
+        with self._lock:
+            history = self.history(interactions)
+            count, known = len(history.rows), self._view
+            if known is None or known[0] != count or known[1] is not trained:
+                known = (count, trained, self._new_view(history, trained))
+                self._view = known
+            return known[2]
+
+    def _new_view(self, history: History, trained: PaperState | None) -> View:
+        if isinstance(self.scoring, PaperScoring):
+            start = first_state(self.scoring.seed, self.common.dim)
+            return PaperView(self.common, start if trained is None else trained)
+        before = None
+        if self._view is not None and self._view[0] == len(history.rows) - 1:
+            last = self._view[2]
+            before = last.taste if isinstance(last, SolveView) else None
+        return SolveView(self.common, self.gram, history, self.scoring, before)
+
+    def similar(self, item: str, n: int) -> list[tuple[str, float]]:
+        """The n items most like this one in the shared view; none for an unknown item."""
+        row = self._row(item)
+        if row is None or not self._taught:
+            return []
+        rows, cosines = similar(self.common, row, n, self._shown)
+        return [
+            (self.ids.name(int(other)), float(cosine))
+            for other, cosine in zip(rows, cosines, strict=True)
+        ]
+
+    def _row(self, item: str) -> int | None:
+        """The row of an item that C has numbers for."""
+        row = self.ids.row(item)
+        return row if row is not None and row < self.common.size else None
+
+    def _recommendation(
+        self, view: View, ranked: Ranked, place: int, reasons: bool
+    ) -> Recommendation:
+        row = int(ranked.rows[place])
+        shared, personal = float(ranked.shared[place]), float(ranked.personal[place])
+        parts = view.reasons(row) if reasons else None
+        why: tuple[Reason, ...] = ()
+        if parts is not None:
+            order = np.argsort(-np.abs(parts.shared + parts.personal), kind="stable")
+            why = tuple(
+                Reason(
+                    self.ids.name(int(parts.items[i])),
+                    float(parts.shared[i]),
+                    float(parts.personal[i]),
+                )
+                for i in order
+            )
+        return Recommendation(self.ids.name(row), shared + personal, shared, personal, why)

@@ -1,0 +1,66 @@
+"""A release and a catalogue as this device knows them, and how the next ones follow. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fedrap_core.errors import BrokenModel
+from fedrap_core.model import CommonItems
+from fedrap_core.plan import AnyScoring
+from fedrap_core.wire.messages import Catalogue, Delta, Release
+from fedrap_core.wire.releases import apply_delta, unpack_release
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What is kept of a release beside its numbers."""
+
+    version: int
+    step: int  # 0: no round was released yet, so C has learnt nothing
+    size: int
+    dim: int
+    model: bytes
+    scoring: AnyScoring
+    withheld: bytes = b""  # rows not to be recommended, as in a release
+
+
+class ItemList(msgspec.Struct, frozen=True):
+    """The catalogue as this device knows it: the ids of its rows, and rows not to be shown."""
+
+    version: int = 0
+    count: int = 0
+    items: bytes = b""  # as in items.ItemIds
+    retired: bytes = b""  # u32 little-endian
+
+    def extended(self, news: Catalogue) -> ItemList:
+        """This list with the coordinator's newer rows; rows that are known stay as they are.
+
+        Raises:
+            BrokenModel: rows are missing, or there are more or fewer than stated.
+        """
+        if news.start > self.count:
+            raise BrokenModel("a catalogue that leaves out rows")
+        names = news.items.split(b"\n", self.count - news.start)
+        fresh = names[-1] if len(names) > self.count - news.start else b""
+        if news.items.count(b"\n") != news.count or len(news.retired) % 4:
+            raise BrokenModel("a catalogue that does not have the rows that it states")
+        count = self.count + fresh.count(b"\n")
+        return ItemList(news.version, count, self.items + fresh, news.retired)
+
+
+def read_release(message: Release | Delta, old: CommonItems | None) -> CommonItems:
+    """C of a release or delta, its hash checked.
+
+    Raises:
+        BrokenModel: it is damaged, hostile, or a delta from something else than `old`.
+    """
+    if isinstance(message, Release):
+        return unpack_release(message)
+    if old is None:
+        raise BrokenModel("a delta, but this device holds no release")
+    return apply_delta(old, message)
+
+
+def head_of(message: Release | Delta) -> Held:
+    """The head of a release."""
+    m = message
+    return Held(m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld)

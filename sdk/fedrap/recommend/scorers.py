@@ -1,0 +1,80 @@
+"""How one user sees the items of a release, by the method that made it.
+
+`SolveView` derives u and D from the history; `PaperView` takes those that were trained. Both give
+the score as shared part + personal part.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_core.model import CommonItems, Floats, History, Rows
+from fedrap_core.paper.problem import PaperState, score_items
+from fedrap_core.plan import Scoring
+from fedrap_core.ranking import Ranked, Reasons, explain, rank, top_k
+from fedrap_core.solve.user import Taste, derive_taste, follow_taste
+
+
+class View(Protocol):
+    """One user under one release."""
+
+    def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
+        """The n best of the allowed rows."""
+
+    def reasons(self, row: int) -> Reasons | None:
+        """The score of a row, split exactly over the history; None where it does not split."""
+
+    def personal(self) -> tuple[Rows, npt.NDArray[np.float64]]:
+        """The rows of D, and <u, D_j> of each."""
+
+
+class SolveView:
+    """`solve`: everything follows from the history."""
+
+    def __init__(
+        self,
+        common: CommonItems,
+        gram: Floats,
+        history: History,
+        scoring: Scoring,
+        before: Taste | None = None,
+    ) -> None:
+        """`before` is the taste of the same history without its newest interaction."""
+        self._common = common
+        self._scoring = scoring
+        if before is None:
+            self.taste = derive_taste(common, gram, history, scoring)
+        else:
+            self.taste = follow_taste(before, common, gram, history, scoring)
+
+    def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
+        return rank(self._common, self.taste, self._scoring, n, allowed)
+
+    def reasons(self, row: int) -> Reasons | None:
+        return explain(self._common, self.taste, self._scoring, row)
+
+    def personal(self) -> tuple[Rows, npt.NDArray[np.float64]]:
+        return self.taste.personal.rows, self.taste.personal.offsets
+
+
+class PaperView:
+    """`paper`: u and D as the last round left them; there is no exact split over the history."""
+
+    def __init__(self, common: CommonItems, state: PaperState) -> None:
+        self._state = state
+        self._shared, self._personal = score_items(common, state)  # (m,) each
+
+    def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
+        scores = np.where(allowed, self._shared + self._personal, -np.inf)
+        best = top_k(scores, n)
+        best = best[np.isfinite(scores[best])]
+        return Ranked(best, self._shared[best], self._personal[best])
+
+    def reasons(self, row: int) -> Reasons | None:
+        return None
+
+    def personal(self) -> tuple[Rows, npt.NDArray[np.float64]]:
+        return self._state.rows, self._state.personal @ self._state.user

@@ -1,0 +1,83 @@
+"""The device's own record of what it took part in, and its own floor.
+
+A device does not have to trust the coordinator's bookkeeping: the entry is written before
+anything is sent, and an offer that breaks the floor is refused here, whoever asks. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from fedrap_core.plan import Plan, Privacy
+from fedrap_core.privacy.accounting import gaussian_epsilon
+from fedrap_core.privacy.statement import Statement, state_policy
+
+TRIES_PER_STEP = 3  # a step whose round was abandoned may be tried again, but not for ever
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One update that was about to leave this device."""
+
+    step: int
+    round: bytes
+    noise: float  # as charged: of a plan with bands or a clipping bit it is less than z
+    delta: float
+    at: float
+    rule: Privacy | None = None  # what was agreed to; older entries have none
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least that this device insists on, whatever an offer says."""
+
+    separation: int = 2
+    cap: int = 100
+    min_updates: int = 2
+    min_noise: float = 0.0
+
+
+def why_not(entries: Sequence[Entry], step: int, plan: Plan, floor: Floor) -> str | None:
+    """None when the device agrees to an offer; otherwise a word for what breaks the rule."""
+    rule = plan.privacy
+    if plan.min_updates < floor.min_updates:
+        return "floor-cohort"
+    if rule.charged_noise < floor.min_noise:
+        return "floor-noise"
+    steps = charged_steps(entries)
+    if step in steps:
+        tries = sum(entry.step == step for entry in entries)
+        return "ledger-tries" if tries >= TRIES_PER_STEP else None
+    if len(steps) >= min(rule.cap, floor.cap):
+        return "ledger-cap"
+    gap = max(rule.separation, floor.separation)
+    if any(abs(step - taken) < gap for taken in steps):
+        return "ledger-separation"
+    return None
+
+
+def charged_steps(entries: Sequence[Entry]) -> frozenset[int]:
+    """The steps this device is charged for; one that was tried twice counts once."""
+    return frozenset(entry.step for entry in entries)
+
+
+def promised(entries: Sequence[Entry]) -> Statement | None:
+    """What the policy promises that this device agreed to last."""
+    rules = [entry.rule for entry in entries if entry.rule is not None]
+    return state_policy(rules[-1]) if rules else None
+
+
+def epsilon(entries: Sequence[Entry]) -> float:
+    """What this device has spent: mu^2 adds up over steps; at the smallest delta asked for."""
+    if not entries:
+        return 0.0
+    noises: dict[int, float] = {}
+    for entry in entries:  # which try of a step was released is not known here: assume the worst
+        noises[entry.step] = min(entry.noise, noises.get(entry.step, math.inf))
+    if any(noise == 0 for noise in noises.values()):
+        return math.inf
+    mu = math.sqrt(sum(noise**-2 for noise in noises.values()))
+    return gaussian_epsilon(mu, min(entry.delta for entry in entries))

@@ -1,0 +1,97 @@
+"""From local data to what the device keeps and what it sends: one pure function.
+
+train -> clip -> quantise -> encode -> pad -> seal
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap.rounds.ledger import Entry
+from fedrap.trainers.protocol import Trainer
+from fedrap_core.model import CommonItems, History
+from fedrap_core.paper.problem import PaperState, fresh_state, keep_state, pose_paper
+from fedrap_core.paper.sampling import Uniform
+from fedrap_core.plan import PaperMethod, Plan, SolveMethod
+from fedrap_core.privacy.mechanisms import clip_share
+from fedrap_core.solve.device_share import join_shares, pose_round
+from fedrap_core.sparse import RowUpdate
+from fedrap_core.wire.codec import encode
+from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.seal import seal_update
+from fedrap_core.wire.share import encode_share, uniform_shape
+
+
+@dataclass(frozen=True, eq=False)
+class LocalData:
+    """What a round is computed from; all of it stays on the device."""
+
+    common: CommonItems
+    gram: npt.NDArray[np.float64]  # (k, k) C'C
+    history: History
+    trained: PaperState | None  # of earlier rounds of `paper`
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """An update ready to leave, and what must be kept first."""
+
+    body: bytes
+    entry: Entry
+    trained: PaperState | None
+    loss: float  # stays on the device
+
+
+def prepare_update(
+    offer: Offer,
+    plan: Plan,
+    device: bytes,
+    local: LocalData,
+    trainer: Trainer,
+    uniform: Uniform,
+    now: float,
+) -> Prepared:
+    """This device's sealed answer to an offer. `uniform` draws negatives and rounds.
+
+    Raises:
+        BrokenModel: C gives no finite solution; nothing must be sent.
+        Diverged: the local round ran away; nothing must be sent, and the old state stays.
+    """
+    if isinstance(plan.method, PaperMethod):
+        update, trained, loss = _paper(plan.method, offer.step, local, trainer, uniform)
+    else:
+        update, trained, loss = _solve(plan.method, local, trainer)
+    clipped = clip_share(update, plan.privacy)
+    rows, dim = uniform_shape(clipped)
+    plaintext = encode_share(clipped, uniform(rows * dim).reshape(rows, dim))
+    body = encode(seal_update(offer, device, plaintext))
+    rule = plan.privacy
+    entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, now, rule)
+    return Prepared(body, entry, trained, loss)
+
+
+Computed = tuple[RowUpdate, PaperState | None, float]
+
+
+def _solve(method: SolveMethod, local: LocalData, trainer: Trainer) -> Computed:
+    problem = pose_round(local.common, local.gram, local.history, method)
+    share = join_shares(problem, trainer.solve(problem.problems))
+    return share.update, local.trained, share.loss
+
+
+def _paper(
+    method: PaperMethod, step: int, local: LocalData, trainer: Trainer, uniform: Uniform
+) -> Computed:
+    known = local.trained
+    fits = known is not None and known.user.shape == (method.dim,)
+    state = known if known is not None and fits else fresh_state(method)
+    untouched = np.ones(local.common.size, dtype=np.bool_)  # a mask: np.unique loads 10 MB
+    untouched[local.history.rows] = False
+    seen, unseen = np.flatnonzero(~untouched), np.flatnonzero(untouched)
+    problem = pose_paper(local.common.take, state, seen, unseen, method, step, uniform)
+    (result,) = trainer.train([problem])
+    loss = float(result.losses[-1]) if len(result.losses) else 0.0
+    return result.update, keep_state(state, problem, result), loss

@@ -1,0 +1,279 @@
+"""The encrypted store of one device: SQLite with AES-256-GCM around every record.
+
+No item id, vector or key is ever in the file in clear, and no index names an item. What belongs
+to one round (D, the ledger entry, the outbox) is written in one transaction, with a full sync.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from fedrap.errors import StoreClosed, StoreDamaged, StoreLocked
+from fedrap.results import Interaction
+from fedrap.storage import migrations
+from fedrap.storage.files import DATABASE, HAS_FLOCK, HINT, LOCK, connect, delete_files, take_lock
+from fedrap.storage.store_key import ErasableKey, KeyProvider, checked_key
+
+SCHEMA = 1
+_SEAL = 1  # version of the seal; the schema may change without sealing anything anew
+_TABLES = """
+CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS event(seq INTEGER PRIMARY KEY, sealed BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS block(name TEXT PRIMARY KEY, sealed BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS outbox(round BLOB PRIMARY KEY, sealed BLOB NOT NULL);
+"""
+S = TypeVar("S")
+_inherited: list[sqlite3.Connection] = []  # of a parent process: never used, and never closed
+
+
+class DeviceStore:
+    """All durable state of a device.
+
+    Raises:
+        StoreBusy, StoreLocked, StoreDamaged: on opening; nothing was changed.
+    """
+
+    def __init__(self, folder: Path, key: KeyProvider) -> None:
+        self._folder = folder
+        self._key = key
+        self._connection: sqlite3.Connection | None = None
+        self._lock: int | None = None
+        self._process = os.getpid()
+        self.reopen()
+
+    def __del__(self) -> None:
+        """An app that forgot to close gets its store back when the device is collected."""
+        with suppress(Exception):
+            if self._process == os.getpid():
+                self.close()
+
+    def reopen(self) -> None:
+        """Take the store, on opening and in a forked child whose parent has given it back."""
+        self._lock = take_lock(self._folder / LOCK)
+        self._process = os.getpid()
+        try:
+            # After the lock: two processes that open a new store must not both make a key.
+            self._cipher = AESGCM(checked_key(self._key))
+            self._connection = connect(self._folder / DATABASE)
+            self._name = self._open_schema()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the files back; a second call does nothing."""
+        self.rest()
+        self._release_lock()
+
+    def rest(self) -> None:
+        """Close the database and keep the lock; the next use opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def abandon(self) -> None:
+        """In a forked child: let go of what belongs to the parent, without touching it.
+
+        Closing an inherited connection could delete the parent's WAL, so it is left alone.
+        Closing the descriptor of the lock does not unlock it as long as the parent has it.
+        """
+        if self._connection is not None:
+            _inherited.append(self._connection)
+            self._connection = None
+        self._release_lock()
+
+    def destroy(self) -> tuple[str, ...]:
+        """Delete the key and all files, and close; returns the names of what there was.
+
+        Raises:
+            StoreDamaged: something could not be deleted; the rest is gone.
+        """
+        self.rest()
+        if not HAS_FLOCK:  # Windows deletes no file that is open
+            self._release_lock()
+        try:
+            key: object = self._key
+            return delete_files(self._folder, key.erase if isinstance(key, ErasableKey) else None)
+        finally:
+            self._release_lock()
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            if self._lock is None:
+                raise StoreClosed("the store is closed; open it again")
+            self._connection = connect(self._folder / DATABASE)
+        return self._connection
+
+    def add_interactions(self, interactions: Sequence[Interaction]) -> list[int]:
+        """Keep all of them or none; durable when this returns, also across a kill -9.
+
+        Returns the number that each was given.
+        """
+        with self._transaction():
+            row = self._db.execute("SELECT coalesce(max(seq), 0) + 1 FROM event").fetchone()
+            numbers = list(range(int(row[0]), int(row[0]) + len(interactions)))
+            for number, one in zip(numbers, interactions, strict=True):
+                sealed = self._seal("event", number, msgspec.msgpack.encode(one))
+                self._db.execute("INSERT INTO event VALUES (?, ?)", (number, sealed))
+        return numbers
+
+    def forget_interactions(self, numbers: Sequence[int], blocks: Mapping[str, object]) -> None:
+        """Overwrite these interactions, and keep what changes with them, in one transaction."""
+        self._db.execute("PRAGMA secure_delete=ON")
+        try:
+            with self._transaction():
+                self._db.executemany("DELETE FROM event WHERE seq = ?", [(n,) for n in numbers])
+                for name, value in blocks.items():
+                    self._put(name, value)
+        finally:
+            self._db.execute("PRAGMA secure_delete=OFF")
+
+    def interactions(self) -> list[Interaction]:
+        """All interactions, oldest first."""
+        return [interaction for _, interaction in self.numbered_interactions()]
+
+    def numbered_interactions(self) -> list[tuple[int, Interaction]]:
+        """All interactions with their numbers, oldest first."""
+        rows = self._rows("SELECT seq, sealed FROM event ORDER BY seq")
+        return [
+            (int(seq), _decoded(self._open("event", seq, sealed), Interaction))
+            for seq, sealed in rows
+        ]
+
+    def put(self, name: str, value: object) -> None:
+        """Keep a value under a name."""
+        with self._transaction():
+            self._put(name, value)
+
+    def put_all(self, values: dict[str, object]) -> None:
+        """Keep several values in one transaction."""
+        with self._transaction():
+            for name, value in values.items():
+                self._put(name, value)
+
+    def get(self, name: str, kind: type[S]) -> S | None:
+        """The value under a name."""
+        rows = self._rows("SELECT sealed FROM block WHERE name = ?", name)
+        if not rows:
+            return None
+        return _decoded(self._open("block", name, rows[0][0]), kind)
+
+    def commit_round(self, round_id: bytes, body: bytes, blocks: dict[str, object]) -> None:
+        """What the device keeps, its ledger and the outgoing bytes: all of it or nothing."""
+        self._db.execute("PRAGMA synchronous=FULL")
+        try:
+            with self._transaction():
+                for name, value in blocks.items():
+                    self._put(name, value)
+                self._db.execute(
+                    "INSERT OR REPLACE INTO outbox VALUES (?, ?)",
+                    (round_id, self._seal("outbox", round_id.hex(), body)),
+                )
+        finally:
+            self._db.execute("PRAGMA synchronous=NORMAL")
+
+    def outbox(self) -> list[tuple[bytes, bytes]]:
+        """Updates that were prepared and not yet answered: (round, bytes)."""
+        rows = self._rows("SELECT round, sealed FROM outbox ORDER BY rowid")
+        return [
+            (bytes(round_id), self._open("outbox", bytes(round_id).hex(), sealed))
+            for round_id, sealed in rows
+        ]
+
+    def forget_outgoing(self, round_id: bytes) -> None:
+        """The update was accepted or finally refused."""
+        with self._transaction():
+            self._db.execute("DELETE FROM outbox WHERE round = ?", (round_id,))
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise StoreDamaged(f"store.sqlite cannot be read ({error}); {HINT}") from error
+
+    def _put(self, name: str, value: object) -> None:
+        sealed = self._seal("block", name, msgspec.msgpack.encode(value))
+        self._db.execute("INSERT OR REPLACE INTO block VALUES (?, ?)", (name, sealed))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        db = self._db
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            yield
+            db.execute("COMMIT")
+        except BaseException as error:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreDamaged(
+                    f"the store could not be written: {error}; nothing was changed, "
+                    "try again when there is room and the folder may be written"
+                ) from error
+            raise
+
+    def _open_schema(self) -> bytes:
+        """The store's random name, after its schema and its key were checked."""
+        try:
+            tables = self._db.execute("SELECT name FROM sqlite_master WHERE name = 'meta'")
+            found = bool(tables.fetchall())
+            known = dict(self._db.execute("SELECT name, value FROM meta")) if found else {}
+            self._name = bytes(known.get("name") or os.urandom(16))
+            if "check" in known:
+                self._check_and_migrate(int(known.get("schema", SCHEMA)), known["check"])
+            self._db.executescript(_TABLES)
+        except sqlite3.DatabaseError as error:
+            raise StoreDamaged(f"store.sqlite is not a store ({error}); {HINT}") from error
+        if "check" not in known:
+            with self._transaction():
+                rows = {"schema": SCHEMA, "name": self._name, "check": self._seal("meta", "", b"")}
+                self._db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+        return self._name
+
+    def _check_and_migrate(self, schema: int, check: bytes) -> None:
+        """Nothing is changed before schema and key are found good."""
+        migrations.check_schema(schema, SCHEMA, migrations.STEPS)
+        try:
+            self._open("meta", "", check)
+        except StoreDamaged as error:
+            raise StoreLocked(
+                "the key does not open this store; give the key that it was made with, "
+                "or delete the store's folder to start afresh"
+            ) from error
+        migrations.migrate(self._db, schema, SCHEMA, migrations.STEPS)
+
+    def _seal(self, table: str, key: object, raw: bytes) -> bytes:
+        nonce = os.urandom(12)
+        return nonce + self._cipher.encrypt(nonce, raw, self._context(table, key))
+
+    def _open(self, table: str, key: object, sealed: bytes) -> bytes:
+        """The record; its place is part of the seal, so that records cannot be swapped."""
+        try:
+            return self._cipher.decrypt(sealed[:12], sealed[12:], self._context(table, key))
+        except (InvalidTag, ValueError) as error:
+            raise StoreDamaged(f"a record of the store was changed; {HINT}") from error
+
+    def _context(self, table: str, key: object) -> bytes:
+        return self._name + f"|{_SEAL}|{table}|{key}".encode()
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _decoded(raw: bytes, kind: type[S]) -> S:
+    try:
+        return msgspec.msgpack.decode(raw, type=kind)
+    except msgspec.DecodeError as error:
+        raise StoreDamaged(f"a record of another version ({error}); {HINT}") from error

@@ -1,0 +1,107 @@
+"""The user's own data as a zip of readable JSON: all that the device knows, but no key."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fedrap.results import Exported, Status
+from fedrap.storage.device_state import DeviceState
+
+_README = """What this app's recommender keeps of you, on this device only.
+
+interactions.json    what you did: item, kind, weight and time
+consents.json        what you agreed to, under which policy, and when
+ledger.json          the rounds this device took part in, written before anything was sent
+personal_items.json  how your own taste moves the score of items; your user vector, if kept
+identity.json        the random number by which the coordinator knows this device
+status.json          where the device stands
+
+Keys are not in here. Times are in UTC.
+"""
+
+
+def write_export(path: Path, state: DeviceState, status: Status) -> Exported:
+    """Write the zip, readable by its owner only; there is the whole file, or the old one."""
+    interactions = state.interactions()
+    texts = {"README.txt": _README}
+    for name, value in _documents(state, status).items():
+        texts[name] = json.dumps(_plain(value), indent=2, ensure_ascii=False) + "\n"
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    try:
+        with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name, text in texts.items():
+                    archive.writestr(name, text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return Exported(path, tuple(texts), len(interactions), path.stat().st_size)
+
+
+def _documents(state: DeviceState, status: Status) -> dict[str, object]:
+    credentials = state.credentials()
+    known = {} if credentials is None else {"device": credentials.device, "task": credentials.task}
+    return {
+        "interactions.json": [
+            {"item": one.item, "kind": one.kind, "weight": one.weight, "at": _time(one.at)}
+            for one in state.interactions()
+        ],
+        "consents.json": [
+            {"train": one.train, "policy": one.policy, "at": _time(one.at)}
+            for one in state.consents()
+        ],
+        "ledger.json": [
+            {
+                "step": one.step,
+                "round": one.round,
+                "noise": one.noise,
+                "delta": one.delta,
+                "at": _time(one.at),
+            }
+            for one in state.entries()
+        ],
+        "personal_items.json": _personal(state),
+        "identity.json": known,
+        "status.json": dataclasses.asdict(status),
+    }
+
+
+def _personal(state: DeviceState) -> dict[str, object]:
+    """D as the last round left it; from `paper` also u, which `solve` derives when needed."""
+    found: dict[str, object] = {"score_parts": state.personal()}
+    trained = state.trained()
+    if trained is not None:
+        found["user_vector"] = trained.user.tolist()
+        found["bias"] = trained.bias
+        found["rows"] = dict(zip(map(str, trained.rows), trained.personal.tolist(), strict=True))
+    return found
+
+
+def _time(at: float) -> str | float:
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):  # an app may give any number
+        return at
+
+
+def _plain(value: object) -> object:
+    """JSON has no bytes and no infinity."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value

@@ -1,0 +1,101 @@
+"""The interactions of a device in memory: by their time, with their numbers in the store.
+
+How much of the history a device keeps, and for how long. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fedrap.results import Interaction
+
+_DAY = 86_400.0
+_PART = 64  # a full history gives up this part of itself at once, so that most taps cost nothing
+
+
+class Timed(Protocol):
+    """Whatever has a time."""
+
+    @property
+    def at(self) -> float:
+        """Seconds since 1970."""
+        ...
+
+
+@dataclass(frozen=True)
+class Retention:
+    """A history has at most `max_interactions`, none of them older than `max_age_days`.
+
+    What goes is gone from the store, with the rows of D that only it needed. A history that is
+    full gives up its oldest 64th part, so from 64 on it holds a little less than the maximum.
+    """
+
+    max_interactions: int = 10_000
+    max_age_days: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_interactions < 1:
+            raise ValueError("a history keeps at least one interaction")
+        if self.max_age_days is not None and not self.max_age_days > 0:
+            raise ValueError("an age in days lies above 0")
+
+    def oldest_allowed(self, now: float) -> float:
+        """Interactions before this time have to go."""
+        return -math.inf if self.max_age_days is None else now - self.max_age_days * _DAY
+
+    def due(self, count: int, oldest: float, now: float) -> bool:
+        """Does anything have to go? Cheap enough to ask at each tap."""
+        return count > self.max_interactions or oldest < self.oldest_allowed(now)
+
+    def kept(self, history: Sequence[Timed], now: float) -> list[int]:
+        """The places in `history`, which is in the order of recording, of all that may stay."""
+        since = self.oldest_allowed(now)
+        young = [place for place, one in enumerate(history) if one.at >= since]
+        if len(young) <= self.max_interactions:
+            return young
+        return young[len(young) - self.max_interactions + self.max_interactions // _PART :]
+
+
+class Taps:
+    """Oldest first, whatever the order in which they were recorded."""
+
+    def __init__(self, numbered: Sequence[tuple[int, Interaction]]) -> None:
+        self._numbered = sorted(numbered, key=_time)
+        self.interactions = [one for _, one in self._numbered]
+
+    def __len__(self) -> int:
+        return len(self.interactions)
+
+    @property
+    def newest_at(self) -> float:
+        """When the newest was; long ago when there is none."""
+        return self.interactions[-1].at if self.interactions else -math.inf
+
+    def add(self, numbers: Sequence[int], interactions: Sequence[Interaction]) -> bool:
+        """Add some; False when one of them belongs between others."""
+        times = [self.newest_at, *(one.at for one in interactions)]
+        self._numbered += zip(numbers, interactions, strict=True)
+        self.interactions += interactions
+        if times == sorted(times):
+            return True
+        self._numbered.sort(key=_time)
+        self.interactions = [one for _, one in self._numbered]
+        return False
+
+    def due(self, retention: Retention, now: float) -> bool:
+        """Is there anything that is not allowed any more?"""
+        oldest = self.interactions[0].at if self.interactions else math.inf
+        return retention.due(len(self), oldest, now)
+
+    def allowed(self, retention: Retention, now: float) -> tuple[Taps, list[int]]:
+        """Those that may stay, and the numbers of the others."""
+        kept = [self._numbered[place] for place in retention.kept(self.interactions, now)]
+        staying = {number for number, _ in kept}
+        return Taps(kept), [number for number, _ in self._numbered if number not in staying]
+
+
+def _time(numbered: tuple[int, Interaction]) -> float:
+    return numbered[1].at

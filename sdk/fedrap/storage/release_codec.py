@@ -1,0 +1,141 @@
+"""A release as the device keeps it: a small head, and C in chunks of rows.
+
+Chunks keep reading and writing a large C cheap: a delta rewrites only those it touches, and
+loading never holds more than one chunk beside C itself.
+
+What rounds of `paper` leave on the device, as it is kept in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from fedrap.errors import StoreDamaged
+from fedrap.recommend.release import Held, ItemList, head_of
+from fedrap_core.model import CommonItems, Rows
+from fedrap_core.paper.problem import PaperState
+from fedrap_core.quantize import QuantizedRows
+from fedrap_core.wire.messages import Delta, Release
+
+CHUNK = 16_384  # rows of C in one record
+PIECE = 500_000  # bytes of ids in one record
+
+
+class CatalogueHead(msgspec.Struct, frozen=True):
+    """What is kept of a catalogue beside its ids, which go into pieces."""
+
+    version: int
+    count: int
+    retired: bytes
+    size_bytes: int
+
+
+def kept_blocks(message: Release | Delta, common: CommonItems) -> dict[str, object]:
+    """What the store must write for this release: its head and the chunks that it changes."""
+    numbers = np.arange(-(-common.size // CHUNK))
+    if isinstance(message, Delta):
+        rows = np.frombuffer(message.rows, dtype="<u4")
+        touched = np.zeros(len(numbers), dtype=np.bool_)
+        touched[rows // CHUNK] = True
+        numbers = numbers[touched]
+    chunks = {_name(no): _pack(common, no) for no in numbers.tolist()}
+    return {"held": head_of(message), **chunks}
+
+
+def load_common(held: Held, read: Callable[[str], bytes | None]) -> CommonItems:
+    """C from its chunks. The store vouches for their bytes.
+
+    Raises:
+        StoreDamaged: a chunk is missing or has another size.
+    """
+    values = np.empty((held.size, held.dim), dtype=np.int8)
+    scales = np.empty(held.size, dtype=np.float32)
+    for start in range(0, held.size, CHUNK):
+        raw = read(_name(start // CHUNK)) or b""
+        rows = min(CHUNK, held.size - start)
+        if len(raw) != rows * (4 + held.dim):
+            raise StoreDamaged("a part of C is missing in the store; erase it and sync again")
+        scales[start : start + rows] = np.frombuffer(raw, dtype="<f4", count=rows)
+        part = np.frombuffer(raw, dtype=np.int8, offset=4 * rows)
+        values[start : start + rows] = part.reshape(rows, held.dim)
+    return CommonItems(held.version, QuantizedRows(values, scales))
+
+
+def catalogue_blocks(catalogue: ItemList) -> dict[str, object]:
+    """What the store must write for this catalogue."""
+    c = catalogue
+    head = CatalogueHead(c.version, c.count, c.retired, len(c.items))
+    pieces = {
+        f"ids/{start // PIECE}": c.items[start : start + PIECE]
+        for start in range(0, len(c.items), PIECE)
+    }
+    return {"catalogue": head, **pieces}
+
+
+def load_catalogue(head: CatalogueHead | None, read: Callable[[str], bytes | None]) -> ItemList:
+    """The catalogue from its pieces; an empty one when there is none.
+
+    Raises:
+        StoreDamaged: a piece is missing.
+    """
+    if head is None:
+        return ItemList()
+    pieces = [read(f"ids/{n}") or b"" for n in range(-(-head.size_bytes // PIECE))]
+    items = b"".join(pieces)
+    if len(items) != head.size_bytes:
+        raise StoreDamaged("a part of the catalogue is missing; erase it and sync again")
+    return ItemList(head.version, head.count, items, head.retired)
+
+
+def _pack(common: CommonItems, number: int) -> bytes:
+    part = slice(number * CHUNK, (number + 1) * CHUNK)
+    scales = common.items.scales[part].astype("<f4").tobytes()
+    return scales + np.ascontiguousarray(common.items.values[part]).tobytes()
+
+
+def _name(number: int) -> str:
+    return f"c/{number}"
+
+
+class TrainedBlock(msgspec.Struct, frozen=True):
+    """u, the bias and the rows of D, as little-endian bytes; sealed by the store."""
+
+    user: bytes
+    bias: float
+    rows: bytes
+    personal: bytes
+
+
+def pack_trained(state: PaperState) -> TrainedBlock:
+    """A state as bytes."""
+    return TrainedBlock(
+        state.user.astype("<f8").tobytes(),
+        float(state.bias),
+        state.rows.astype("<i8").tobytes(),
+        state.personal.astype("<f8").tobytes(),
+    )
+
+
+def unpack_trained(block: TrainedBlock | None) -> PaperState | None:
+    """A state from bytes; None when this device never trained with `paper`."""
+    if block is None:
+        return None
+    user = np.frombuffer(block.user, dtype="<f8").astype(np.float64)  # (k,)
+    rows = np.frombuffer(block.rows, dtype="<i8").astype(np.int64)  # (n,)
+    personal = np.frombuffer(block.personal, dtype="<f8").astype(np.float64)
+    return PaperState(user, block.bias, rows, personal.reshape(len(rows), len(user)))
+
+
+def keep_rows(state: PaperState | None, rows: Rows) -> PaperState | None:
+    """A state without the rows of D that are not among `rows`; the same one if there are none."""
+    if state is None or not len(state.rows):
+        return state
+    touched = np.zeros(int(max(state.rows.max(), rows.max(initial=0))) + 1, dtype=np.bool_)
+    touched[rows] = True
+    kept = touched[state.rows]  # (n,)
+    if kept.all():
+        return state
+    return PaperState(state.user, state.bias, state.rows[kept], state.personal[kept])

@@ -1,0 +1,64 @@
+"""The seam to the coordinator, in domain verbs. Addresses exist only in http_transport.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from fedrap.transport.credentials import Signer
+from fedrap_core.wire.messages import (
+    Accepted,
+    Catalogue,
+    Delta,
+    Enrolled,
+    Offer,
+    Release,
+    Renewed,
+)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """An attestation of the platform: a word for its kind, and bytes made for a challenge."""
+
+    kind: str
+    blob: bytes
+
+
+NO_PROOF = Proof("none", b"")
+
+
+class Transport(Protocol):
+    """Every call raises CoordinatorUnreachable or UpdateRefused, and nothing else for the peer."""
+
+    async def enrol(self, token: str, public_key: bytes, proof: Proof = NO_PROOF) -> Enrolled:
+        """Become a device of the task."""
+        ...
+
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
+        """A new certificate for the same key; a proof is made for a nonce never used before."""
+        ...
+
+    async def release(self, have: int | None) -> Release | Delta | None:
+        """The latest release, or what makes it out of version `have`; None when that is it."""
+        ...
+
+    async def catalogue(self, start: int) -> Catalogue:
+        """The items from row `start` on."""
+        ...
+
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+        """Ask for a place in a round, holding that release; `wait` seconds for the answer."""
+        ...
+
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+        """Hand in a sealed update; the same bytes may be sent again."""
+        ...
+
+    async def forget(self, signer: Signer) -> None:
+        """This device is no more; the coordinator drops its key."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what was opened."""
+        ...

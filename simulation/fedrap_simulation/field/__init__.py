@@ -1,1 +1,0 @@
-"""Many devices in the field: the SDK's own decisions against the real coordinator."""

@@ -1,0 +1,169 @@
+"""How devices behave: what they are is drawn once, by the seed, from the scenario's shares."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedrap.errors import CoordinatorUnreachable
+from fedrap.rounds.ledger import Entry
+from fedrap.rounds.prepare import LocalData, Prepared
+from fedrap.rounds.runner import RoundRunner
+from fedrap.rounds.state import RoundModel
+from fedrap.transport.credentials import Credentials, Signer
+from fedrap_core.plan import Plan, SolveMethod
+from fedrap_core.privacy.mechanisms import clip_share
+from fedrap_core.sparse import RowUpdate, pack_triangle, triangle_size
+from fedrap_core.wire.codec import encode
+from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.seal import seal_update
+from fedrap_core.wire.share import encode_share, uniform_shape
+from fedrap_simulation.scenarios.compute import Engine, Job
+from fedrap_simulation.scenarios.device_memory import FieldState
+from fedrap_simulation.scenarios.scenario import Behaviours, Drop
+
+
+class Kind(StrEnum):
+    """What a device is."""
+
+    HONEST = "honest"
+    SLOW = "slow"
+    VANISHING = "vanishing"
+    LYING = "lying"
+    POISONING = "poisoning"
+    REPLAYING = "replaying"
+
+
+SLOWER = 50.0  # times
+AWAY = CoordinatorUnreachable("this device went away")
+
+
+class Told(Protocol):
+    """Whoever checks the run hears of every step, from the device's side."""
+
+    def placed(self, device: bytes, offer: Offer) -> None:
+        """It was given a place."""
+
+    def prepared(self, device: bytes, offer: Offer, body: bytes) -> None:
+        """These bytes are what it will send."""
+
+    def accepted(self, device: bytes, round_id: bytes) -> None:
+        """The coordinator said yes to them."""
+
+
+def draw_kinds(people: int, shares: Behaviours, rng: np.random.Generator) -> list[Kind]:
+    """A kind for each device; the shares are met to within one device."""
+    kinds = [Kind.HONEST] * people
+    order, taken = rng.permutation(people).tolist(), 0
+    for kind, share in (
+        (Kind.SLOW, shares.slow),
+        (Kind.VANISHING, shares.vanishing),
+        (Kind.LYING, shares.lying),
+        (Kind.POISONING, shares.poisoning),
+        (Kind.REPLAYING, shares.replaying),
+    ):
+        count = round(share * people)
+        for place in order[taken : taken + count]:
+            kinds[place] = kind
+        taken += count
+    return kinds
+
+
+@dataclass(frozen=True)
+class Temper:
+    """What one device does differently from the SDK; asked at the steps of its rounds."""
+
+    kind: Kind
+    seconds: float  # of a local round
+    drop: Drop
+    rng: np.random.Generator
+    promoted: int  # place in the data of the item that attackers push
+    engine: Engine
+    seed: tuple[int, ...]  # of this device
+    told: Told
+    shrinks: bool = False  # attackers: a negative triangle beside the push
+
+    def leaves(self, step: str) -> bool:
+        """Does it go away at this step?"""
+        if self.kind is Kind.VANISHING and step == "offer":
+            return True
+        return bool(self.rng.random() < getattr(self.drop, step))
+
+
+class FieldRunner(RoundRunner):
+    """The SDK's round, with a phone's speed and with what goes wrong on phones."""
+
+    def __init__(self, temper: Temper, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._temper = temper
+
+    async def _compute(
+        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
+    ) -> Prepared:
+        temper = self._temper
+        temper.told.placed(credentials.device, offer)
+        if temper.leaves("offer"):
+            raise AWAY
+        if temper.kind is Kind.POISONING and isinstance(plan.method, SolveMethod):
+            await asyncio.sleep(temper.seconds)
+            made = self._poison(offer, plan, credentials, model)
+        else:
+            local = LocalData(
+                model.common, model.gram, self._state.history(), self._state.trained()
+            )
+            seed = (*temper.seed, offer.step)
+            job = Job(offer, plan, credentials.device, local, seed, self._state.now())
+            begun = temper.engine.begin(job, self._trainer)
+            await asyncio.sleep(temper.seconds)
+            made = await begun()
+        if temper.leaves("train"):
+            raise AWAY
+        temper.told.prepared(credentials.device, offer, made.body)
+        return made
+
+    async def _send(self, signer: Signer, round_id: bytes, body: bytes) -> None:
+        if self._temper.leaves("send"):
+            raise AWAY
+        await super()._send(signer, round_id, body)
+        credentials = self._state.credentials()
+        assert credentials is not None
+        self._temper.told.accepted(credentials.device, round_id)
+
+    def _poison(
+        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
+    ) -> Prepared:
+        """All that the clip allows, on one row, towards where most users are.
+
+        Near u = M^-1·sum C_l the mean user points along the mean of the rows that are liked; a
+        row that grows along it rises for everybody.
+        """
+        state = self._state
+        assert isinstance(state, FieldState)
+        held = state.model()
+        row = -1 if held is None else int(held.rows[self._temper.promoted])
+        if row < 0:
+            raise AWAY
+        common = model.common.items.to_float().astype(np.float64)  # (m, k)
+        liked = common[np.argsort(-model.common.norms())[: max(1, len(common) // 10)]]
+        towards = liked.mean(axis=0)
+        towards /= max(1e-12, float(np.linalg.norm(towards)))
+        # Coordinator: C_j <- C_j - eta·g_j·H^-1, so the gradient points the other way.
+        push = -plan.privacy.clip * towards[None, :]  # (1, k)
+        dim = plan.method.dim
+        triangle = np.zeros(triangle_size(dim))
+        if self._temper.shrinks:  # S, and with it H: the push counts for more
+            bound = min(plan.privacy.clip, plan.privacy.row_clip or 0.7 * plan.privacy.clip)
+            push *= bound / plan.privacy.clip
+            left = np.sqrt(plan.privacy.clip**2 - bound**2)
+            triangle = -pack_triangle(np.eye(dim)) * left / np.sqrt(dim)
+        update = RowUpdate(np.array([row]), push, triangle)
+        clipped = clip_share(update, plan.privacy)
+        rows, dim = uniform_shape(clipped)
+        plain = encode_share(clipped, np.full((rows, dim), 0.5))
+        rule = plan.privacy
+        entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, state.now(), rule)
+        return Prepared(encode(seal_update(offer, credentials.device, plain)), entry, None, 0.0)

@@ -1,0 +1,68 @@
+"""One simulated device: the SDK's own way of joining rounds, and when it tries again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from fedrap.background.scheduler import Pace, is_trouble, next_delay
+from fedrap.results import RoundReport
+from fedrap.rounds.ledger import Floor
+from fedrap.rounds.session import Access, Joiner
+from fedrap_core.errors import FedRapError
+from fedrap_core.wire import problems
+from fedrap_simulation.scenarios.behaviours import FieldRunner, Kind, Temper
+from fedrap_simulation.scenarios.device_memory import FieldState
+from fedrap_simulation.scenarios.network import FieldTransport
+
+_OVER = frozenset({problems.BUDGET_SPENT.code, problems.TASK_OVER.code})
+AWAY_SECONDS = 6 * 3600.0  # how long a device that vanishes stays away
+SYNC_SECONDS = 6 * 3600.0  # between two syncs of a device that may not join any more
+
+
+class FieldDevice:
+    """A person's phone. `turn` is one try; it says how long to wait for the next."""
+
+    __slots__ = ("_failures", "_joiner", "_over", "_pace", "person", "state", "temper", "transport")
+
+    def __init__(
+        self,
+        person: int,
+        state: FieldState,
+        transport: FieldTransport,
+        temper: Temper,
+        token: str,
+        pace: Pace,
+    ) -> None:
+        self.person, self.state, self.transport, self.temper = person, state, transport, temper
+        access = Access(transport=transport, token=token, trainer="numpy", floor=Floor(cap=10_000))
+        self._joiner = Joiner(state, access, partial(FieldRunner, temper))
+        self._pace = pace
+        self._failures = 0
+        self._over = False
+
+    async def open_app(self) -> None:
+        """The person opens the app for the first time: it fetches the release, as apps should."""
+        await self._sync()
+
+    async def turn(self, reports: Counter[str]) -> float:
+        """Try to join a round; seconds until the next try."""
+        if self._over:
+            await self._sync()
+            return SYNC_SECONDS
+        report = await self._joiner.run_round()
+        reports["joined" if report.joined else str(report.blocked_by)] += 1
+        return self._after(report)
+
+    async def _sync(self) -> None:
+        try:
+            await self._joiner.sync()
+        except FedRapError:
+            self._failures += 1
+
+    def _after(self, report: RoundReport) -> float:
+        self._failures = self._failures + 1 if is_trouble(report) else 0
+        self._over = report.blocked_by in _OVER
+        if self.temper.kind is Kind.VANISHING:
+            return AWAY_SECONDS
+        return next_delay(report, self._failures, self._pace, float(self.temper.rng.random()))

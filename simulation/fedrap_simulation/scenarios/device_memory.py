@@ -1,0 +1,218 @@
+"""What a simulated device keeps: its place in the crowd, a ledger, an outbox, a nonce.
+
+Satisfies fedrap.rounds.state.RoundState, so the SDK's own rounds run on it. It survives whatever
+happens to the coordinator, as a phone's store would.
+
+What all simulated devices of a process share: releases and catalogues, read once.
+
+A device still fetches and counts every byte itself and still checks what it got; only the memory
+of equal results is shared, so that an idle device costs a few kB and not a copy of C.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap.recommend.release import ItemList, read_release
+from fedrap.rounds.ledger import Entry
+from fedrap.rounds.prepare import Prepared
+from fedrap.transport.credentials import Credentials
+from fedrap_core.items import ItemIds
+from fedrap_core.model import CommonItems, History
+from fedrap_core.paper.problem import PaperState
+from fedrap_core.plan import AnyScoring
+from fedrap_core.wire.keys import new_private_key, private_to_bytes
+from fedrap_core.wire.messages import Delta, Release
+from fedrap_core.wire.releases import served_rows
+from fedrap_simulation.data.interactions import Rows
+from fedrap_simulation.scenarios.population import Crowd
+
+KEPT = 64  # releases; a device that holds an older one keeps it alive itself
+
+
+@dataclass(frozen=True, eq=False)
+class FieldModel:
+    """One release with its catalogue; satisfies fedrap.rounds.state.RoundModel."""
+
+    common: CommonItems
+    digest: bytes
+    scoring: AnyScoring
+    step: int
+    rows: Rows  # (m of the data,) row of each item of the data in C, -1 where it has none
+    shown: npt.NDArray[np.bool_]  # (size,) rows that may be recommended
+
+    @cached_property
+    def gram(self) -> npt.NDArray[np.float64]:
+        """C'C: (k, k)."""
+        return self.common.gram()
+
+
+class SharedReleases:
+    """Releases by their hash and catalogue; reading one twice gives the same object."""
+
+    def __init__(self, items: tuple[str, ...]) -> None:
+        self._items = items
+        self._models: OrderedDict[tuple[bytes, int, int], FieldModel] = OrderedDict()
+        self._catalogues: dict[tuple[int, bytes], Rows] = {}
+        self._lists: dict[ItemList, ItemList] = {}
+
+    def read(
+        self, message: Release | Delta, held: FieldModel | None, catalogue: ItemList
+    ) -> FieldModel:
+        """The model of a message; its hash is checked the first time it is seen.
+
+        Raises:
+            BrokenModel: it is damaged, hostile, or a delta from something else.
+        """
+        key = (message.model, message.version, catalogue.version)
+        known = self._models.get(key)
+        if known is None:
+            common = read_release(message, None if held is None else held.common)
+            rows = self._rows(catalogue)
+            shown = np.zeros(common.size, dtype=np.bool_)
+            shown[: catalogue.count] = True
+            retired = np.frombuffer(catalogue.retired, dtype="<u4")
+            shown[retired[retired < common.size]] = False
+            shown &= served_rows(message.withheld, common.size)
+            known = FieldModel(
+                common,
+                message.model,
+                message.scoring,
+                message.step,
+                np.where(rows < common.size, rows, -1),
+                shown,
+            )
+            self._models[key] = known
+            while len(self._models) > KEPT:
+                self._models.popitem(last=False)
+        return known
+
+    def one_list(self, catalogue: ItemList) -> ItemList:
+        """The same list, as one object for all devices that have it."""
+        if len(self._lists) > KEPT:
+            self._lists.clear()
+        return self._lists.setdefault(catalogue, catalogue)
+
+    def _rows(self, catalogue: ItemList) -> Rows:
+        key = (catalogue.version, catalogue.retired)
+        if key not in self._catalogues:
+            ids = ItemIds(catalogue.items)
+            found = [ids.row(name) for name in self._items]
+            self._catalogues = {
+                key: np.array([-1 if row is None else row for row in found], dtype=np.int64)
+            }
+        return self._catalogues[key]
+
+
+LIE = 1000.0  # weight that a liar gives its interactions
+
+
+class FieldState:
+    """One device's memory. `clock` gives seconds of the scenario, `epoch` is when it began."""
+
+    __slots__ = (
+        "_catalogue", "_clock", "_consent", "_credentials", "_crowd", "_enrolling", "_entries",
+        "_epoch", "_model", "_nonce", "_outbox", "_person", "_releases", "_trained", "_weight",
+        "dropped",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        person: int,
+        crowd: Crowd,
+        releases: SharedReleases,
+        clock: Callable[[], float],
+        epoch: float,
+        *,
+        consent: bool = True,
+        weight: float = 1.0,
+    ) -> None:
+        self._person, self._crowd, self._releases = person, crowd, releases
+        self._clock, self._epoch = clock, epoch
+        self._consent, self._weight = consent, weight
+        self._enrolling: bytes | None = None
+        self._credentials: Credentials | None = None
+        self._entries: tuple[Entry, ...] = ()
+        self._outbox: tuple[tuple[bytes, bytes], ...] = ()
+        self._nonce = 0
+        self._model: FieldModel | None = None
+        self._catalogue = ItemList()
+        self._trained: PaperState | None = None
+        self.dropped = 0
+
+    def now(self) -> float:
+        return self._epoch + self._clock()
+
+    def expire(self) -> None:
+        pass
+
+    def consented(self) -> bool:
+        return self._consent
+
+    def items(self) -> Rows:
+        """What the person did by now, oldest first, in places of the data."""
+        return self._crowd.of(self._person, self._clock())
+
+    def recorded(self) -> int:
+        return self._crowd.done(self._person, self._clock())
+
+    def history(self) -> History:
+        if self._model is None:
+            return History(np.zeros(0, dtype=np.int64), np.zeros(0))
+        rows = self._model.rows[self.items()][::-1]
+        rows = rows[rows >= 0]
+        return History(rows, np.full(len(rows), self._weight))
+
+    def enrolling_key(self) -> bytes:
+        if self._enrolling is None:
+            self._enrolling = private_to_bytes(new_private_key())
+        return self._enrolling
+
+    def credentials(self) -> Credentials | None:
+        return self._credentials
+
+    def keep_credentials(self, credentials: Credentials) -> None:
+        self._credentials, self._enrolling = credentials, None
+
+    def next_nonce(self) -> int:
+        self._nonce += 1
+        return self._nonce
+
+    def entries(self) -> Sequence[Entry]:
+        return self._entries
+
+    def trained(self) -> PaperState | None:
+        return self._trained
+
+    def count_dropped(self) -> None:
+        self.dropped += 1
+
+    def commit_round(self, round_id: bytes, prepared: Prepared) -> None:
+        self._entries = (*self._entries, prepared.entry)
+        self._outbox = (*self._outbox, (round_id, prepared.body))
+        self._trained = prepared.trained
+
+    def outbox(self) -> Sequence[tuple[bytes, bytes]]:
+        return self._outbox
+
+    def forget_outgoing(self, round_id: bytes) -> None:
+        self._outbox = tuple(one for one in self._outbox if one[0] != round_id)
+
+    def model(self) -> FieldModel | None:
+        return self._model
+
+    def release_version(self) -> int | None:
+        return None if self._model is None else self._model.common.version
+
+    def catalogue(self) -> ItemList:
+        return self._catalogue
+
+    def adopt(self, message: Release | Delta, catalogue: ItemList) -> None:
+        self._model = self._releases.read(message, self._model, catalogue)
+        self._catalogue = self._releases.one_list(catalogue)

@@ -1,0 +1,201 @@
+"""What must hold while a scenario runs. Devices tell their side; the database tells the other.
+
+A round is checked when it was released: who was counted, how often, and whether the release is
+what the bytes of those devices give when they are opened, summed and learnt from once more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedrap.rounds import ledger
+from fedrap_coordinator.domain.records import RoundRow, StoredRelease
+from fedrap_coordinator.domain.rounds import Phase
+from fedrap_coordinator.keyring import Keyring
+from fedrap_coordinator.rounds.aggregation import Aggregator
+from fedrap_coordinator.rounds.releases import load_model, next_model
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store.protocol import Store
+from fedrap_core.plan import Plan
+from fedrap_core.privacy.accounting import charged_epsilon
+from fedrap_core.wire.codec import decode_value
+from fedrap_core.wire.messages import Offer
+from fedrap_simulation.scenarios.device_memory import FieldState
+
+HISTORY = 1_000_000  # rounds that are read at once: all of them
+
+
+class Broken(Exception):
+    """An invariant does not hold; the run is worth nothing and ends here.
+
+    Not a FedRapError: those are part of a device's life, and it goes on after them.
+    """
+
+
+@dataclass
+class Checked:
+    """What was checked, for the report."""
+
+    rounds: int = 0
+    updates: int = 0
+    sums: int = 0  # releases that were computed once more
+    ledgers: int = 0
+
+
+@dataclass
+class _Sent:
+    """A round from the devices' side."""
+
+    bodies: dict[bytes, bytes] = field(default_factory=dict)  # by device: what it sends
+    accepted: set[bytes] = field(default_factory=set)
+
+
+class Watch:
+    """Hears of every step of every device; satisfies behaviours.Told."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._open: dict[bytes, _Sent] = {}
+        self._steps: dict[bytes, list[int]] = {}  # by device: charged steps, by the database
+        self._done: set[bytes] = set()
+        self._counted: dict[bytes, int] = {}  # by device: the last step that counted it
+        self._ended: set[int] = set()
+        self._version = 0
+        self.checked = Checked()
+
+    def placed(self, device: bytes, offer: Offer) -> None:
+        """A device was given a place."""
+        self._open.setdefault(offer.round, _Sent())
+
+    def prepared(self, device: bytes, offer: Offer, body: bytes) -> None:
+        """What a device sends in a round is written once."""
+        sent = self._open.setdefault(offer.round, _Sent())
+        if sent.bodies.setdefault(device, body) != body:
+            raise Broken("a device wrote two different updates for one round")
+
+    def accepted(self, device: bytes, round_id: bytes) -> None:
+        """The coordinator said yes."""
+        self._open.setdefault(round_id, _Sent()).accepted.add(device)
+
+    async def check(self, store: Store, keyring: Keyring) -> None:
+        """Every round that ended since the last time.
+
+        Raises:
+            Broken: says which promise.
+        """
+        latest = await store.release(None)
+        if latest is not None:
+            if latest.version < self._version:
+                raise Broken(f"release {latest.version} came after {self._version}")
+            self._version = latest.version
+        for row in reversed(await store.rounds(HISTORY)):
+            if row.id in self._done or row.phase not in (Phase.RELEASED, Phase.ABANDONED):
+                continue
+            await self._check_round(row, store, keyring)
+            self._done.add(row.id)
+            self._open.pop(row.id, None)
+
+    async def _check_round(self, row: RoundRow, store: Store, keyring: Keyring) -> None:
+        rule = decode_value(Plan, row.plan).privacy
+        charged: list[bytes] = []
+        came: list[bytes] = []
+        async for some in store.charges(row.id):
+            charged += [one.device for one in some]
+            came += [one.device for one in some if one.came]
+        if len(set(charged)) != len(charged):
+            raise Broken(f"step {row.step}: a device has two places in one round")
+        for device in charged:  # the cap is about places, also those that led to nothing
+            steps = self._steps.setdefault(device, [])
+            if row.step not in steps:  # a step that was abandoned and tried again is charged once
+                steps.append(row.step)
+            if len(steps) > rule.cap:
+                raise Broken(f"step {row.step}: a device took part more than {rule.cap} times")
+        self._ended.add(row.step)
+        sent = self._open.get(row.id, _Sent())
+        if row.phase is Phase.ABANDONED:
+            return
+        lost = sent.accepted - set(came)
+        if lost:
+            raise Broken(f"step {row.step}: {len(lost)} accepted updates were lost")
+        for device in came:  # the separation is about what was released
+            last = self._counted.get(device)
+            if last is not None and row.step - last < rule.separation:
+                raise Broken(f"step {row.step}: a device again within {rule.separation} steps")
+            self._counted[device] = row.step
+        self.checked.rounds += 1
+        self.checked.updates += len(came)
+        await self._check_sum(row, sorted(came), sent, store, keyring)
+
+    async def _check_sum(
+        self, row: RoundRow, came: list[bytes], sent: _Sent, store: Store, keyring: Keyring
+    ) -> None:
+        """The release of this round once more, from the devices' own bytes."""
+        before, after = await store.release(row.release), await _release_of(store, row)
+        if before is None or after is None:
+            return  # retention has dropped it
+        if after.devices != len(came):
+            raise Broken(f"step {row.step}: {after.devices} updates summed, {len(came)} came")
+        unknown = [device for device in came if device not in sent.bodies]
+        if unknown:
+            raise Broken(f"step {row.step}: {len(unknown)} updates that no device wrote")
+        task = await store.task_id(bytes(16))
+        model, plan = load_model(before), decode_value(Plan, row.plan)
+        bodies = _one_by_one([sent.bodies[device] for device in came])
+        aggregator = Aggregator(keyring, self._settings.serve.max_body_bytes)
+        summed = await aggregator.total(bodies, model.common, plan, task, row.step)
+        size = load_model(after).common.size
+        extent = await store.extent()
+        if size != model.common.size or extent.items != size:
+            return  # items came meanwhile; the rows they start with are drawn elsewhere
+        made = next_model(task, model, summed.total, extent, self._settings, summed.clip)
+        mine, theirs = made.common.items.to_float(), load_model(after).common.items.to_float()
+        if not np.allclose(mine, theirs, atol=1e-6 + 1e-3 * float(np.abs(theirs).max())):
+            raise Broken(f"step {row.step}: the release is not what the devices' updates give")
+        self.checked.sums += 1
+
+    def check_ledgers(self, states: list[FieldState]) -> None:
+        """Devices and database agree on what was spent.
+
+        A place costs from the moment it is given; the device writes when it sends. So every step
+        of a device is in the database, and where every place led to an update epsilon is equal.
+
+        Raises:
+            Broken: they do not.
+        """
+        for state in states:
+            known = state.credentials()
+            if known is None:
+                continue
+            mine = ledger.charged_steps(state.entries()) & self._ended
+            theirs = set(self._steps.get(known.device, []))
+            if mine - theirs:
+                raise Broken(f"a device is charged for {sorted(mine - theirs)}, the database not")
+            unsent = theirs - mine  # places that led to nothing: the database is on the safe side
+            noises = {entry.noise for entry in state.entries()}
+            if not unsent and len(noises) == 1 and mine:
+                (noise,) = noises
+                entries = [one for one in state.entries() if one.step in mine]
+                told = charged_epsilon(len(theirs), noise, entries[0].delta) if noise else math.inf
+                if not math.isclose(ledger.epsilon(entries), told, rel_tol=1e-6):
+                    raise Broken("a device and the database disagree on epsilon")
+            self.checked.ledgers += 1
+
+    @property
+    def last_step(self) -> int:
+        """The newest step that was released and checked; 0 before the first."""
+        return max(self._counted.values(), default=0)
+
+
+async def _one_by_one(bodies: Sequence[bytes]) -> AsyncIterator[Sequence[bytes]]:
+    for body in bodies:
+        yield [body]
+
+
+async def _release_of(store: Store, row: RoundRow) -> StoredRelease | None:
+    """The release that a round made."""
+    found = await store.release(row.release + 1)
+    return found if found is not None and found.step == row.step else None

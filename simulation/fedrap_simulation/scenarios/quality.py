@@ -1,0 +1,198 @@
+"""How good recommendations are at a moment of the scenario, for the people who are there.
+
+Each person is asked for the next item that they will really touch, with the release that their
+own device holds at that moment, among everything in the catalogue that they have not seen. Beside
+it: popularity, and a centralised model that sees every history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_core.plan import Scoring
+from fedrap_simulation.data.interactions import Histories, Rows
+from fedrap_simulation.engine.solve_scoring import derive_tastes
+from fedrap_simulation.evaluation.metrics import gains, hits
+from fedrap_simulation.evaluation.task import Task
+from fedrap_simulation.methods.protocol import quiet
+from fedrap_simulation.methods.registry import make_method
+from fedrap_simulation.scenarios.device_memory import FieldModel
+from fedrap_simulation.scenarios.population import Crowd
+
+Scores = npt.NDArray[np.float32]
+BLOCK = 256  # people at once
+LARGE = 6000  # items above which EASE takes too long here
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """Quality at one moment."""
+
+    day: float
+    asked: int  # people with a next item
+    hr10: float
+    ndcg10: float
+    ndcg10_popularity: float
+    ndcg10_central: float | None
+    light: float  # NDCG@10 of the third with the shortest histories
+    heavy: float  # and of the third with the longest
+    exposure: float  # share of people who would be shown the promoted item among ten
+    exposure_popularity: float  # the same if everybody were shown what is popular
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Who is asked what."""
+
+    people: Rows  # (A,)
+    histories: Histories
+    targets: Rows  # (A,) places in the data
+    listed: npt.NDArray[np.bool_]  # (m,) items in the catalogue, not retired
+
+
+def central_name(items: int) -> str:
+    """The centralised model that is beside ours; EASE takes m^3."""
+    return "ease" if items <= LARGE else "itemknn"
+
+
+def take_look(
+    crowd: Crowd,
+    question: Question,
+    models: Mapping[int, FieldModel | None],
+    now: float,
+    promoted: int,
+    central: bool,
+) -> Look | None:
+    """Quality now; None when there is nobody to ask."""
+    if not len(question.people):
+        return None
+    ours, shown = _ours(question, models, len(crowd.items), promoted)
+    counts = crowd.counts(now)
+    liked = np.broadcast_to(counts.astype(np.float32), (1, len(counts)))
+    popular = _ranks(question, lambda some: np.repeat(liked, len(some), axis=0))
+    above = question.listed & (counts > counts[promoted])
+    middle = None
+    if central:
+        middle = float(gains(_central(crowd, question, now)).mean())
+    lengths = question.histories.lengths
+    low, high = np.quantile(lengths, [1 / 3, 2 / 3])
+    gain = gains(ours)
+    return Look(
+        day=now / 86_400.0,
+        asked=len(question.people),
+        hr10=float(hits(ours).mean()),
+        ndcg10=float(gain.mean()),
+        ndcg10_popularity=float(gains(popular).mean()),
+        ndcg10_central=middle,
+        light=float(gain[lengths <= low].mean()),
+        heavy=float(gain[lengths >= high].mean()),
+        exposure=shown,
+        exposure_popularity=float(above.sum() < 10),
+    )
+
+
+def _ours(
+    question: Question, models: Mapping[int, FieldModel | None], items: int, promoted: int
+) -> tuple[Rows, float]:
+    """Ranks of the targets by what each device holds, and how many see the promoted item."""
+    ranks = np.full(len(question.people), items, dtype=np.int64)
+    shown = np.zeros(len(question.people), dtype=np.bool_)
+    groups: dict[int, tuple[FieldModel, list[int]]] = {}
+    for place, person in enumerate(question.people.tolist()):
+        model = models.get(person)
+        if model is not None and model.step > 0 and isinstance(model.scoring, Scoring):
+            groups.setdefault(id(model), (model, []))[1].append(place)
+    for model, places in groups.values():
+        where = np.array(places)
+        scores = _model_scores(model, question.histories.some(where), items)
+        some = Question(
+            question.people[where],
+            question.histories.some(where),
+            question.targets[where],
+            question.listed,
+        )
+        ranks[where] = _ranks(some, scores.__getitem__)
+        shown[where] = _shows(some, scores, promoted)
+    return ranks, float(shown.mean())
+
+
+def _model_scores(model: FieldModel, histories: Histories, items: int) -> Scores:
+    """Scores of all items of the data, by this release: (A, m); -inf where it has no row."""
+    assert isinstance(model.scoring, Scoring)
+    rows = model.rows[histories.items]
+    known = rows >= 0
+    owners = histories.owners[known]
+    lengths = np.bincount(owners, minlength=len(histories))
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    mine = Histories(starts, rows[known])
+    common = model.common.items.to_float().astype(np.float64)
+    tastes = derive_tastes(common, mine, model.scoring)
+    out = np.full((len(histories), items), -np.inf, dtype=np.float32)
+    served = (model.rows >= 0) & model.shown[np.maximum(model.rows, 0)]
+    for start in range(0, len(histories), BLOCK):
+        users = np.arange(start, min(start + BLOCK, len(histories)))
+        shared = tastes.shared(users)
+        shared += tastes.personal(users, shared)
+        out[np.ix_(users, np.flatnonzero(served))] = shared[:, model.rows[served]]
+    return out
+
+
+def _ranks(question: Question, scores_of: Callable[[Rows], Scores]) -> Rows:
+    """Rank of each target among listed items not seen; ties count against us: (A,)."""
+    ranks = np.empty(len(question.people), dtype=np.int64)
+    for start in range(0, len(ranks), BLOCK):
+        some = np.arange(start, min(start + BLOCK, len(ranks)))
+        scores = np.array(scores_of(some), dtype=np.float32)
+        scores[:, ~question.listed] = -np.inf
+        part = question.histories.some(some)
+        scores[part.owners, part.items] = -np.inf
+        target = scores[np.arange(len(some)), question.targets[some]]  # (b,)
+        better = (scores >= target[:, None]).sum(axis=1) - 1
+        ranks[some] = np.where(np.isfinite(target), better, scores.shape[1])
+    return ranks
+
+
+def _shows(question: Question, scores: Scores, promoted: int) -> npt.NDArray[np.bool_]:
+    """Whether the promoted item is among a person's ten: (A,)."""
+    own = question.histories
+    seen = np.zeros(len(scores), dtype=np.bool_)
+    seen[own.owners[own.items == promoted]] = True
+    masked = np.where(question.listed, scores, -np.inf)
+    masked[own.owners, own.items] = -np.inf
+    mine = masked[:, promoted]
+    above = (masked > mine[:, None]).sum(axis=1)  # (A,)
+    return np.asarray(~seen & np.isfinite(mine) & (above < 10))
+
+
+def _central(crowd: Crowd, question: Question, now: float) -> Rows:
+    """Ranks by a centralised model that learns from everything done by now."""
+    everybody = np.arange(len(crowd))
+    parts = [crowd.of(person, now) for person in everybody.tolist()]
+    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    train = Histories(starts, np.concatenate(parts))
+    none = np.zeros(len(crowd), dtype=np.int64)
+    task = Task(
+        crowd.dataset, "clean", "test", len(crowd.items), train, True, none,
+        np.zeros((len(crowd), 0), dtype=np.int64), train,
+    )  # fmt: skip
+    fitted = make_method(central_name(len(crowd.items)), {}).fit(task, 0, quiet)
+    return _ranks(question, lambda some: fitted.scores(question.people[some]))
+
+
+def pick_people(crowd: Crowd, count: int, seed: int) -> Rows:
+    """Whom to ask; the same people each time."""
+    order = np.random.default_rng([seed, 0xA5C]).permutation(len(crowd))
+    return np.sort(order[:count])
+
+
+def thirds(looks: Sequence[Look]) -> tuple[float, float]:
+    """Mean NDCG@10 of light and heavy users over the later half of the looks."""
+    later = looks[len(looks) // 2 :]
+    return (
+        float(np.mean([one.light for one in later])) if later else 0.0,
+        float(np.mean([one.heavy for one in later])) if later else 0.0,
+    )

@@ -1,0 +1,276 @@
+"""Runs a scenario: lets devices come, try, wait and try again; looks and checks while it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from fedrap.background.scheduler import Pace
+from fedrap_coordinator.domain.rate_limits import Pace as Rate
+from fedrap_coordinator.settings import Limits, Settings
+from fedrap_simulation.scenarios.availability import compute_seconds, draw, next_ready
+from fedrap_simulation.scenarios.behaviours import Kind, Temper, draw_kinds
+from fedrap_simulation.scenarios.compute import Engine
+from fedrap_simulation.scenarios.coordinators import Host, InProcessHost, ProcessHost
+from fedrap_simulation.scenarios.device import FieldDevice
+from fedrap_simulation.scenarios.device_memory import LIE, FieldState, SharedReleases
+from fedrap_simulation.scenarios.invariants import Watch
+from fedrap_simulation.scenarios.network import FieldTransport, Trouble
+from fedrap_simulation.scenarios.outcome import Outcome, make_outcome
+from fedrap_simulation.scenarios.population import Crowd, gather_crowd
+from fedrap_simulation.scenarios.quality import Look, Question, pick_people, take_look
+from fedrap_simulation.scenarios.scenario import DAY, Scenario
+from fedrap_simulation.scenarios.seeded_random import seeded_chance
+from fedrap_simulation.scenarios.virtual_clock import run_virtual
+
+EPOCH = 1.7e9  # what the coordinator's clock shows when a virtual scenario begins
+_MUCH = Rate(burst=10**8, per_minute=10**8)
+FREE = Limits(device=_MUCH, address=_MUCH)
+
+Say = Callable[[float, str], None]  # share of the scenario that is over, and a few words
+
+
+def run_scenario(
+    scenario: Scenario, engine: Engine, folder: Path, say: Say, data_dir: Path | None = None
+) -> Outcome:
+    """The whole scenario.
+
+    Raises:
+        Broken: an invariant did not hold.
+        BadData, FedRapError: the data is not there, or the coordinator could not be started.
+    """
+    crowd = gather_crowd(scenario, data_dir)
+    conductor = Conductor(scenario, crowd, engine, folder, say)
+    if scenario.clock == "virtual":
+        with seeded_chance(scenario.seed):
+            return run_virtual(conductor.run())
+    return asyncio.run(conductor.run())
+
+
+class Conductor:
+    """One run. Time is seconds since its start, on whichever clock the event loop has."""
+
+    def __init__(
+        self, scenario: Scenario, crowd: Crowd, engine: Engine, folder: Path, say: Say
+    ) -> None:
+        self._scenario, self._crowd, self._engine, self._say = scenario, crowd, engine, say
+        self._settings = _settings(scenario, crowd)
+        self._folder = folder
+        self._watch = Watch(self._settings)
+        self._releases = SharedReleases(crowd.items)
+        self._trouble = Trouble()
+        self._reports: Counter[str] = Counter()
+        self._looks: list[Look] = []
+        self._devices: dict[int, FieldDevice] = {}
+        self._turns: set[asyncio.Task[None]] = set()
+        self._failed: BaseException | None = None
+        self._over = asyncio.Event()
+        self._began = 0.0
+        self._listed = np.zeros(len(crowd.items), dtype=np.bool_)
+        self._kinds = draw_kinds(
+            len(crowd), scenario.behaviours, np.random.default_rng([scenario.seed, 0xB34])
+        )
+        counts = np.bincount(crowd.item, minlength=len(crowd.items))
+        liked = np.where(counts > 0, counts, counts.max() + 1)
+        chosen = scenario.behaviours.promoted
+        self.promoted = int(np.argmin(liked)) if chosen < 0 else chosen
+
+    def now(self) -> float:
+        """Seconds of the scenario."""
+        return asyncio.get_running_loop().time() - self._began
+
+    async def run(self) -> Outcome:
+        """Everything, from the first device to the report."""
+        started, loop = time.perf_counter(), asyncio.get_running_loop()
+        self._began = loop.time()
+        host = self._host()
+        items, later, retired = self._catalogue()
+        try:
+            await host.start([self._crowd.items[one] for one in items])
+            self._listed[items] = True
+            tokens = await host.tokens(len(self._crowd))
+            for person, token in enumerate(tokens):
+                at = self._began + float(self._crowd.arrive[person])
+                loop.call_at(at, self._begin_turn, person, token, host)
+            await self._beside(host, later, retired)
+            for turn in list(self._turns):
+                turn.cancel()
+            await asyncio.gather(*self._turns, return_exceptions=True)
+            for device in self._devices.values():
+                await device.transport.settle()
+            if self._failed is not None:
+                raise self._failed
+            store = await host.look()
+            await self._watch.check(store, host.keyring)
+            states = [device.state for device in self._devices.values()]
+            self._watch.check_ledgers(states)
+            await self._look()
+            return await make_outcome(
+                self._scenario, self._settings, self._crowd, store, self._watch, self._looks,
+                list(self._devices.values()), self._reports, self._trouble, self.promoted,
+                self._engine.name, time.perf_counter() - started,
+                resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            )  # fmt: skip
+        finally:
+            await host.close()
+
+    def _host(self) -> Host:
+        scenario = self._scenario
+        if scenario.joined == "http":
+            return ProcessHost(self._settings, self._folder)
+        noise = hashlib.sha256(b"fedrap field %d" % scenario.seed).digest()
+        epoch = EPOCH if scenario.clock == "virtual" else time.time()
+        return InProcessHost(self._settings, lambda: epoch + self.now(), noise)
+
+    def _catalogue(self) -> tuple[list[int], list[int], list[int]]:
+        """Items that are there at the start, those that come, and those that go."""
+        churn, count = self._scenario.churn, len(self._crowd.items)
+        order = np.random.default_rng([self._scenario.seed, 0xCA7]).permutation(count)
+        first = sorted(order[: max(1, round(churn.at_start * count))].tolist())
+        later = order[len(first) :].tolist()
+        gone = order[: round(churn.retired * count)].tolist()
+        return first, later, gone
+
+    def _schedule(self, person: int, token: str, host: Host, when: float) -> None:
+        """The person's next try at `when`, or as soon after it as the phone is ready."""
+        scenario = self._scenario
+        at = next_ready(scenario.phones, scenario.seed, person, max(when, self.now()))
+        if at < scenario.seconds and not self._over.is_set():
+            loop = asyncio.get_running_loop()
+            loop.call_at(self._began + at, self._begin_turn, person, token, host)
+
+    def _begin_turn(self, person: int, token: str, host: Host) -> None:
+        if self._over.is_set():
+            return
+        turn = asyncio.get_running_loop().create_task(self._turn(person, token, host))
+        self._turns.add(turn)
+        turn.add_done_callback(self._turns.discard)
+
+    async def _turn(self, person: int, token: str, host: Host) -> None:
+        device, wait = self._devices.get(person), 0.0
+        try:
+            if device is None:  # any network will do for the first release; rounds wait for wifi
+                device = self._devices[person] = self._make_device(person, token, host)
+                await device.open_app()
+            else:
+                wait = await device.turn(self._reports)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # a broken promise, or a fault of ours: end loudly
+            self._failed = self._failed or error
+            self._over.set()
+            return
+        self._schedule(person, token, host, self.now() + wait)
+
+    def _make_device(self, person: int, token: str, host: Host) -> FieldDevice:
+        scenario, seed = self._scenario, self._scenario.seed
+        kind = self._kinds[person]
+        rng = np.random.default_rng([seed, 0xDE5, person])
+        epoch = EPOCH if scenario.clock == "virtual" else time.time()
+        state = FieldState(
+            person, self._crowd, self._releases, self.now, epoch,
+            consent=draw(seed, person, 7) < scenario.phones.consent,
+            weight=LIE if kind is Kind.LYING else 1.0,
+        )  # fmt: skip
+        transport = FieldTransport(
+            host.wire, scenario.network, rng, self._trouble, host.session,
+            replay=kind is Kind.REPLAYING,
+        )  # fmt: skip
+        seconds = compute_seconds(scenario.phones, seed, person)
+        temper = Temper(
+            kind, seconds, scenario.drop, rng, self.promoted, self._engine, (seed, person),
+            self._watch, scenario.behaviours.attack == "shrink",
+        )  # fmt: skip
+        pace = Pace(period=scenario.phones.period, backoff=scenario.phones.backoff)
+        return FieldDevice(person, state, transport, temper, token, pace)
+
+    async def _beside(self, host: Host, later: list[int], retired: list[int]) -> None:
+        """Looks, checks, kills and changes of the catalogue, until the scenario is over."""
+        scenario = self._scenario
+        plan: list[tuple[float, str, object]] = []
+        step = scenario.looks.every_hours * 3600.0
+        plan += [(at, "look", None) for at in np.arange(step, scenario.seconds, step).tolist()]
+        rng = np.random.default_rng([scenario.seed, 0xFA1])
+        within = (scenario.faults.within_days or scenario.days) * DAY
+        kills = np.sort(rng.uniform(0.05, 0.95, scenario.faults.kills)) * within
+        plan += [(at, "kill", None) for at in kills.tolist()]
+        plan += _spread(later, scenario.seconds, "add") + _spread(retired, scenario.seconds, "go")
+        for at, what, which in sorted(plan, key=lambda one: one[0]):
+            if await self._wait_until(at):
+                break
+            if what == "look":
+                await self._watch.check(await host.look(), host.keyring)
+                await self._look()
+                if self._watch.last_step >= (scenario.until_round or math.inf):
+                    break
+            elif what == "kill":
+                await host.crash(scenario.faults.down_seconds)
+            else:
+                assert isinstance(which, list)
+                names = [self._crowd.items[one] for one in which]
+                await (host.add_items if what == "add" else host.retire_items)(names)
+                self._listed[which] = what == "add"
+        else:
+            await self._wait_until(scenario.seconds)
+        self._over.set()
+
+    async def _wait_until(self, at: float) -> bool:
+        """Let time pass; True when the run was ended before."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._began + at):
+                await self._over.wait()
+        return self._over.is_set()
+
+    async def _look(self) -> None:
+        now, looks = self.now(), self._scenario.looks
+        people = pick_people(self._crowd, looks.users, self._scenario.seed)
+        asked, histories, targets = self._crowd.ask(people, now)
+        known = self._listed[targets]
+        question = Question(
+            asked[known], histories.some(np.flatnonzero(known)), targets[known], self._listed.copy()
+        )
+        models = {one: device.state.model() for one, device in self._devices.items()}
+        look = await asyncio.to_thread(
+            take_look, self._crowd, question, models, now, self.promoted, looks.central
+        )
+        if look is not None:
+            self._looks.append(look)
+            popular = look.ndcg10_popularity
+            words = f"day {look.day:.1f}: NDCG@10 {look.ndcg10:.3f}, popularity {popular:.3f}"
+            self._say(min(1.0, now / self._scenario.seconds), words)
+
+
+def _spread(items: list[int], seconds: float, what: str) -> list[tuple[float, str, object]]:
+    """Changes of the catalogue in twenty portions."""
+    portions = [one.tolist() for one in np.array_split(np.array(items, dtype=int), 20) if len(one)]
+    return [
+        ((place + 1) / (len(portions) + 1) * seconds, what, some)
+        for place, some in enumerate(portions)
+    ]
+
+
+def _settings(scenario: Scenario, crowd: Crowd) -> Settings:
+    """The scenario's settings; N, p and the number of steps follow from the crowd if not said."""
+    settings, usual = scenario.coordinator, Settings()
+    learning = settings.learning
+    if learning.population == usual.learning.population:
+        density = len(crowd.item) / len(crowd) / len(crowd.items)
+        learning = msgspec.structs.replace(
+            learning,
+            population=len(crowd),
+            density=min(1.0, max(1e-9, density)),
+            settled=settings.round.total,
+        )
+    # A clock that jumps, and thousands of devices behind one address, would meet limits that
+    # protect from strangers; the rest of the settings is what an operator would have.
+    return msgspec.structs.replace(settings, learning=learning, limits=FREE)

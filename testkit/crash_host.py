@@ -1,0 +1,148 @@
+"""A coordinator in a process of its own that dies where it is told to: kill -9, nothing cleaned up.
+
+Tests and `make soak` walk the fault points of the coordinator with it. The function that
+learns from a sum is wrapped, so that every sum is written down before it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from multiprocessing.connection import Connection as Pipe
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from fedrap_coordinator.app import create_app
+from fedrap_coordinator.keyring import open_keyring
+from fedrap_coordinator.rounds import driver, releases
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.store import engine
+from fedrap_coordinator.store.sql import SqlStore
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["testkit.crash_host", "testkit.load_client"])
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Die when `point` is reached for the `nth` time; without a point, at the nth of any."""
+
+    point: str | None
+    nth: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a coordinator lives: its settings, and a folder for keys, sums and the trace."""
+
+    settings: Settings
+    folder: Path
+
+    @property
+    def sums(self) -> Path:
+        """One line for each sum that was learnt from: step, devices, rows, first numbers."""
+        return self.folder / "sums"
+
+    @property
+    def trace(self) -> Path:
+        """One line for each fault point that was reached."""
+        return self.folder / "trace"
+
+
+@dataclass
+class Running:
+    """A coordinator that serves on `port` until it dies."""
+
+    process: BaseProcess
+    port: int
+
+    @property
+    def alive(self) -> bool:
+        """Is it?"""
+        return self.process.is_alive()
+
+    def kill(self) -> None:
+        """kill -9, and wait for it."""
+        if self.process.pid is not None and self.process.is_alive():
+            os.kill(self.process.pid, signal.SIGKILL)
+        self.process.join()
+
+
+def start(site: Site, fault: Fault | None = None, synchronous: str = "FULL") -> Running | None:
+    """A coordinator that serves; None when it died before it did."""
+    here, there = _context.Pipe()
+    raw = msgspec.json.encode(site.settings)
+    process = _context.Process(
+        target=_serve, args=(raw, str(site.folder), fault, synchronous, there), daemon=True
+    )
+    process.start()
+    there.close()
+    try:
+        return Running(process, int(here.recv()))
+    except EOFError:
+        process.join()
+        return None
+    finally:
+        here.close()
+
+
+def _serve(
+    raw: bytes, folder: str, fault: Fault | None, synchronous: str, ready: Pipe[Any, Any]
+) -> None:
+    site = Site(msgspec.json.decode(raw, type=Settings), Path(folder))
+    engine.SYNCHRONOUS = synchronous
+    _write_sums(site)
+    asyncio.run(_run(site, _Death(site, fault), ready))
+
+
+async def _run(site: Site, death: _Death, ready: Pipe[Any, Any]) -> None:
+    keyring = open_keyring(site.folder / "keys")
+    store = SqlStore(site.settings.database, death.reached)
+    app = create_app(site.settings, store, keyring, reached=death.reached)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    await web.SockSite(runner, listening).start()
+    ready.send(listening.getsockname()[1])
+    await asyncio.Event().wait()
+
+
+class _Death:
+    """Counts fault points, and kills this process at one of them."""
+
+    def __init__(self, site: Site, fault: Fault | None) -> None:
+        self._fault = fault
+        self._left = 0 if fault is None else fault.nth
+        self._trace = os.open(site.trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def reached(self, point: str) -> None:
+        os.write(self._trace, point.encode() + b"\n")
+        if self._fault is None or self._fault.point not in (None, point):
+            return
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _write_sums(site: Site) -> None:
+    learn = releases.next_model
+
+    def next_model(task: Any, model: Any, total: Any, *rest: Any) -> Any:
+        cells = [[int(row), round(float(cell), 4)] for row, cell in zip(
+            total.rows, total.values[:, 0], strict=True)]  # fmt: skip
+        line = {"step": model.stored.step + 1, "devices": total.devices, "cells": cells}
+        with site.sums.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        return learn(task, model, total, *rest)
+
+    setattr(driver, "next_model", next_model)  # noqa: B010

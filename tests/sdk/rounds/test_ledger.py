@@ -1,0 +1,135 @@
+"""The device's own books: it refuses what breaks its floor, whoever asks, and counts epsilon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrap.rounds.ledger import TRIES_PER_STEP, Entry, Floor, charged_steps, epsilon, why_not
+from fedrap_core.plan import Plan, Privacy
+from fedrap_core.privacy.accounting import charged_epsilon
+
+FLOOR = Floor(separation=1, cap=100, min_updates=1)
+
+
+def an_entry(step: int, noise: float = 1.0, delta: float = 1e-5) -> Entry:
+    return Entry(step, b"r" * 16, noise, delta, 0.0)
+
+
+def a_plan(
+    *, separation: int = 1, cap: int = 100, noise: float = 1.0, min_updates: int = 5
+) -> Plan:
+    privacy = Privacy(separation=separation, cap=cap, noise=noise)
+    return Plan(privacy=privacy, min_updates=min_updates)
+
+
+@pytest.mark.spec("7.5")
+@pytest.mark.parametrize("separation", [1, 2, 3, 10])
+@pytest.mark.parametrize("whose", ["plan", "floor"])
+def test_b_steps_apart_is_enough_and_one_less_is_not(separation: int, whose: str) -> None:
+    plan, floor = a_plan(separation=separation), FLOOR
+    if whose == "floor":
+        plan, floor = a_plan(), Floor(separation=separation, min_updates=1)
+    taken = [an_entry(50)]
+    for step in (50 + separation, 50 - separation):
+        assert why_not(taken, step, plan, floor) is None
+    for step in (50 + separation - 1, 50 - separation + 1):
+        expected = None if step == 50 else "ledger-separation"
+        assert why_not(taken, step, plan, floor) == expected
+
+
+@pytest.mark.spec("7.5")
+@pytest.mark.parametrize("whose", ["plan", "floor"])
+def test_k_rounds_are_enough_and_one_more_is_too_many(whose: str) -> None:
+    plan = a_plan(cap=3 if whose == "plan" else 100)
+    floor = Floor(separation=1, cap=3 if whose == "floor" else 100)
+    two, three = [an_entry(1), an_entry(3)], [an_entry(1), an_entry(3), an_entry(5)]
+    assert why_not(two, 9, plan, floor) is None
+    assert why_not(three, 9, plan, floor) == "ledger-cap"
+    assert why_not(three, 5, plan, floor) is None  # charged already
+
+
+@pytest.mark.parametrize(
+    ("plan", "floor", "expected"),
+    [
+        (a_plan(min_updates=4), Floor(min_updates=5), "floor-cohort"),
+        (a_plan(min_updates=5), Floor(min_updates=5), None),
+        (a_plan(min_updates=1), Floor(), "floor-cohort"),
+        (a_plan(noise=0.49), Floor(min_noise=0.5), "floor-noise"),
+        (a_plan(noise=0.5), Floor(min_noise=0.5), None),
+        (a_plan(noise=0.0), Floor(), None),
+    ],
+)
+def test_an_offer_below_the_floor_is_refused(
+    plan: Plan, floor: Floor, expected: str | None
+) -> None:
+    assert why_not([], 1, plan, floor) == expected
+    assert why_not([an_entry(1)], 1, plan, floor) == expected  # also for a second try
+
+
+@pytest.mark.spec("7.6")
+def test_an_abandoned_step_may_be_tried_again_but_not_for_ever() -> None:
+    tries: list[Entry] = []
+    for _ in range(TRIES_PER_STEP):
+        assert why_not(tries, 7, a_plan(), FLOOR) is None
+        tries.append(an_entry(7))
+    assert why_not(tries, 7, a_plan(), FLOOR) == "ledger-tries"
+    assert why_not(tries, 8, a_plan(), FLOOR) is None
+    assert charged_steps(tries) == {7}
+
+
+@pytest.mark.spec("7.5")
+@given(
+    st.lists(st.integers(0, 40), max_size=60), st.integers(1, 5), st.integers(1, 6), st.booleans()
+)
+def test_whatever_is_offered_the_books_keep_the_promise(
+    offers: Sequence[int], separation: int, cap: int, by_floor: bool
+) -> None:
+    plan, floor = a_plan(separation=separation, cap=cap), FLOOR
+    if by_floor:
+        plan, floor = a_plan(), Floor(separation=separation, cap=cap)
+    entries: list[Entry] = []
+    for step in offers:
+        if why_not(entries, step, plan, floor) is None:
+            entries.append(an_entry(step))
+    steps = sorted(charged_steps(entries))
+    assert len(steps) <= cap
+    assert all(later - earlier >= separation for earlier, later in pairwise(steps))
+    assert len(entries) <= TRIES_PER_STEP * len(steps)
+
+
+def test_who_never_took_part_has_spent_nothing() -> None:
+    assert epsilon([]) == 0.0
+
+
+@given(st.integers(1, 20), st.floats(0.3, 20.0), st.sampled_from([1e-8, 1e-5, 1e-3]))
+def test_epsilon_is_that_of_the_core(rounds: int, noise: float, delta: float) -> None:
+    entries = [an_entry(step, noise, delta) for step in range(rounds)]
+    assert epsilon(entries) == pytest.approx(charged_epsilon(rounds, noise, delta), rel=1e-7)
+
+
+@pytest.mark.parametrize("noises", [[0.0], [0.0, 5.0], [5.0, 0.0, 5.0]])
+def test_one_round_without_noise_promises_nothing(noises: list[float]) -> None:
+    assert epsilon([an_entry(step, noise) for step, noise in enumerate(noises)]) == math.inf
+
+
+def test_a_step_that_was_tried_twice_is_spent_once() -> None:
+    assert epsilon([an_entry(3), an_entry(3)]) == epsilon([an_entry(3)])
+
+
+@pytest.mark.parametrize("noises", [(0.5, 5.0), (5.0, 0.5)])
+def test_of_two_tries_the_dearer_one_is_counted(noises: tuple[float, float]) -> None:
+    entries = [an_entry(3, noise) for noise in noises]
+    assert epsilon(entries) == epsilon([an_entry(3, 0.5)])
+
+
+def test_less_noise_and_smaller_delta_cost_more() -> None:
+    base = [an_entry(1, 2.0), an_entry(3, 2.0)]
+    assert epsilon([*base, an_entry(5, 2.0)]) > epsilon(base)
+    assert epsilon([an_entry(1, 2.0), an_entry(3, 1.0)]) > epsilon(base)
+    assert epsilon([an_entry(1, 2.0), an_entry(3, 2.0, 1e-8)]) > epsilon(base)

@@ -1,0 +1,45 @@
+"""Local rounds on a Ray cluster are the same rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedrap_core.errors import FedRapError
+from fedrap_simulation.scenarios.compute import Engine, LocalEngine, RayEngine, make_engine
+from fedrap_simulation.scenarios.runner import run_scenario
+from fedrap_simulation.scenarios.scenario import load_scenario
+from tests.simulation.scenarios.test_scenarios_run import SMALL
+
+KEYS = SMALL | {"days": 0.6, "coordinator.round.total": 4, "coordinator.round.min_seconds": 600}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Engine]:
+    """Two workers on this machine."""
+    pytest.importorskip("ray", reason="ray is not installed")
+    engine = RayEngine()
+    yield engine
+    engine.close()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+def test_two_workers_give_what_one_machine_gives(tmp_path: Path, cluster: Engine) -> None:
+    scenario = load_scenario("quiet", KEYS)
+    alone = run_scenario(scenario, LocalEngine(), tmp_path, lambda done, words: None)
+    spread = run_scenario(scenario, cluster, tmp_path, lambda done, words: None)
+    assert alone.released
+    assert spread.engine == "ray"
+    assert spread.digest == alone.digest
+    assert [one.ndcg10 for one in spread.looks] == pytest.approx(
+        [one.ndcg10 for one in alone.looks], abs=1e-9
+    )
+    assert spread.reports == alone.reports
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(FedRapError, match=r"fedrap\[ray\]"):
+        make_engine("ray")
