@@ -28,8 +28,8 @@ from fedrap_core.quantize import quantize_rows
 from fedrap_core.ranking import rank
 from fedrap_core.solve.device_share import compute_share, pose_share
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
-from fedrap_core.solve.user import Taste, derive_taste
-from fedrap_core.sparse import triangle_size
+from fedrap_core.solve.user import UserRepresentation, derive_user
+from fedrap_core.sparse import packed_size
 from fedrap_simulation.data.synthetic import Shape, make_population
 from fedrap_simulation.evaluation.metrics import hit, ndcg, rank_of
 
@@ -96,7 +96,7 @@ def learn(data: Data, learners: Sequence[int], settings: Settings, seed: int) ->
     for step in range(1, settings.rounds + 1):
         gram = common.gram()
         values = np.zeros((data.items, settings.dim))
-        triangle = np.zeros(triangle_size(settings.dim))
+        triangle = np.zeros(packed_size(settings.dim))
         for rows in histories:
             history = History(rows, np.ones(len(rows)))
             share = compute_share(pose_share(common, gram, history, method)).update
@@ -109,7 +109,9 @@ def learn(data: Data, learners: Sequence[int], settings: Settings, seed: int) ->
     return common
 
 
-def place_of(common: CommonItems, taste: Taste, hidden: Rows, target: int, top: int) -> int:
+def place_of(
+    common: CommonItems, taste: UserRepresentation, hidden: Rows, target: int, top: int
+) -> int:
     """The held-out item's place in what a device would show, without the `hidden` items."""
     allowed = np.ones(common.size, dtype=np.bool_)
     allowed[hidden] = False
@@ -141,7 +143,7 @@ def run_seed(data: Data, settings: Settings, seed: int) -> dict[int, list[tuple[
         for n in COUNTS:
             given = seen[-n:]
             history = History(given[::-1].copy(), np.ones(len(given)))  # newest first
-            taste = derive_taste(common, gram, history, SCORING)
+            taste = derive_user(common, gram, history, SCORING)
             hidden = seen if settings.leave_out == "seen" else given
             ours = place_of(common, taste, hidden, target, settings.top)
             places[n].append((ours, place_by_popularity(counts, hidden, target)))

@@ -22,11 +22,11 @@ import numpy as np
 from fedrap.background.scheduler import Pace
 from fedrap_simulation.scenarios.behaviours import Kind, Temper
 from fedrap_simulation.scenarios.compute import LocalEngine
-from fedrap_simulation.scenarios.device import FieldDevice
-from fedrap_simulation.scenarios.device_memory import FieldState, SharedReleases
-from fedrap_simulation.scenarios.invariants import Watch
-from fedrap_simulation.scenarios.network import FieldTransport, InProcess, Trouble
-from fedrap_simulation.scenarios.population import gather_crowd
+from fedrap_simulation.scenarios.device import SimulatedDevice
+from fedrap_simulation.scenarios.device_memory import DeviceMemory, SharedReleases
+from fedrap_simulation.scenarios.invariants import InvariantChecker
+from fedrap_simulation.scenarios.network import InProcess, SimulatedTransport, Trouble
+from fedrap_simulation.scenarios.population import load_population
 from fedrap_simulation.scenarios.runner import run_scenario
 from fedrap_simulation.scenarios.scenario import Drop, Network, load_scenario
 
@@ -106,17 +106,21 @@ def over_http(devices: int, seconds: float) -> dict[str, Any]:
 def idle_bytes(devices: int = 20_000) -> float:
     """Resident bytes of one device that waits for its next try."""
     scenario = load_scenario("quiet", keys(1000, 1))
-    crowd = gather_crowd(scenario)
-    releases, watch, wire = SharedReleases(crowd.items), Watch(scenario.coordinator), InProcess()
+    crowd = load_population(scenario)
+    releases, watch, wire = (
+        SharedReleases(crowd.items),
+        InvariantChecker(scenario.coordinator),
+        InProcess(),
+    )
     gc.collect()
     before = _resident()
     kept = []
     for number in range(devices):
         rng = np.random.default_rng([SEED, number])
-        state = FieldState(number % len(crowd), crowd, releases, lambda: 0.0, 0.0)
+        state = DeviceMemory(number % len(crowd), crowd, releases, lambda: 0.0, 0.0)
         temper = Temper(Kind.HONEST, 1.0, Drop(), rng, 0, LocalEngine(), (SEED, number), watch)
-        transport = FieldTransport(wire, Network(), rng, Trouble())
-        kept.append(FieldDevice(number, state, transport, temper, f"token-{number}", Pace()))
+        transport = SimulatedTransport(wire, Network(), rng, Trouble())
+        kept.append(SimulatedDevice(number, state, transport, temper, f"token-{number}", Pace()))
     gc.collect()
     return (_resident() - before) / len(kept)
 

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from empty_databases import databases
 
 from fedrap_coordinator.admin.monitor import MOST_OF_TIME, SLOW_SECONDS
-from fedrap_coordinator.domain.decisions import Ask, Given, Rule
+from fedrap_coordinator.domain.decisions import Rule, SlotDecision, SlotRequest
 from fedrap_coordinator.domain.records import StoredRelease
 from fedrap_coordinator.domain.rounds import Round
 from fedrap_coordinator.store import schema as t
@@ -60,9 +60,9 @@ async def one_round(store: SqlStore, step: int, devices: range) -> tuple[float, 
     admitted = 0
     begun = time.perf_counter()
     for start in range(0, len(devices), BATCH):
-        asks = [Ask(device_id(number), step) for number in devices[start : start + BATCH]]
-        places, _ = await store.give_places(round_.id, asks, rule, float(step))
-        admitted += sum(place.given is Given.NEW for place in places)
+        asks = [SlotRequest(device_id(number), step) for number in devices[start : start + BATCH]]
+        places, _ = await store.assign_slots(round_.id, asks, rule, float(step))
+        admitted += sum(place.given is SlotDecision.NEW for place in places)
     asked = time.perf_counter() - begun
     if admitted != len(devices):
         raise AssertionError(f"{admitted} of {len(devices)} were admitted")

@@ -20,7 +20,7 @@ from fedrap_core.plan import Plan, Scoring, SolveMethod
 from fedrap_core.privacy.mechanisms import clip_to_norm
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.solve.device_share import compute_share, pose_share
-from fedrap_core.solve.user import derive_taste, follow_taste
+from fedrap_core.solve.user import derive_user, follow_user
 from fedrap_core.wire.codec import decode, encode, encode_value
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Offer, Update
@@ -50,9 +50,9 @@ def _taps(rng: np.random.Generator, count: int) -> dict[str, float]:
     gram, scoring = common.gram(), Scoring()
     whole = History(rng.choice(5000, count, replace=False), np.ones(count))
     older = History(whole.rows[1:], whole.weights[1:])
-    before = derive_taste(common, gram, older, scoring)
-    follow = _microseconds(lambda: follow_taste(before, common, gram, whole, scoring))
-    anew = _microseconds(lambda: derive_taste(common, gram, whole, scoring))
+    before = derive_user(common, gram, older, scoring)
+    follow = _microseconds(lambda: follow_user(before, common, gram, whole, scoring))
+    anew = _microseconds(lambda: derive_user(common, gram, whole, scoring))
     return {"follow_us": follow, "anew_us": anew, "follow_over_anew": follow / anew}
 
 

@@ -17,7 +17,7 @@ from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_ste
 from fedrap_simulation.data.interactions import Histories, Interactions
 from fedrap_simulation.engine.compiled import Matrix
 from fedrap_simulation.engine.solve_rounds import sum_shares
-from fedrap_simulation.engine.solve_scoring import derive_tastes
+from fedrap_simulation.engine.solve_scoring import derive_users
 from fedrap_simulation.evaluation.metrics import gains
 
 ROUNDS, COHORT, CAP, ETA, DECAY = 60, 0.094, 10, 0.2, 0.985
@@ -112,7 +112,7 @@ def _ask(
     promoted: int,
     served: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> tuple[float, float]:
-    tastes, people = derive_tastes(common, known, Scoring()), np.arange(len(known))
+    tastes, people = derive_users(common, known, Scoring()), np.arange(len(known))
     shared = tastes.shared(people)
     scores = np.asarray(shared + tastes.personal(people, shared))  # (A, m)
     scores[:, ~served] = -np.inf

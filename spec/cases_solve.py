@@ -14,7 +14,7 @@ from fedrap_core.privacy.mechanisms import clip_to_norm
 from fedrap_core.ranking import explain, rank
 from fedrap_core.solve.device_share import compute_share, pose_share
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
-from fedrap_core.solve.user import derive_taste
+from fedrap_core.solve.user import derive_user
 from spec.vector_format import (
     TOLERANCE,
     Case,
@@ -103,7 +103,7 @@ def _solve_case(comment: str, stored: Case, taps: Case, scoring: Scoring) -> Cas
     }
     try:
         common = common_items(stored)
-        taste = derive_taste(common, common.gram(), history(taps), scoring)
+        taste = derive_user(common, common.gram(), history(taps), scoring)
     except FedRapError as error:
         return {**case, "valid": False, "error": type(error).__name__}
     everything = common.take(np.arange(common.size))
@@ -143,7 +143,7 @@ def _ranking_case(
     common = common_items(stored)
     allowed = np.ones(common.size, dtype=np.bool_)
     allowed[hidden] = False
-    taste = derive_taste(common, common.gram(), history(taps), scoring)
+    taste = derive_user(common, common.gram(), history(taps), scoring)
     found = rank(common, taste, scoring, n, allowed)
     gaps = -np.diff(found.scores)
     if not np.all((gaps == 0) | (gaps > 1e-4)):
@@ -175,7 +175,7 @@ def explanations() -> File:
     cases = []
     for comment, stored, taps, scoring, row in given:
         common = common_items(stored)
-        taste = derive_taste(common, common.gram(), history(taps), scoring)
+        taste = derive_user(common, common.gram(), history(taps), scoring)
         reasons = explain(common, taste, scoring, row)
         cases.append(
             {

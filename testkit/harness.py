@@ -32,7 +32,7 @@ from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.plan import Privacy, SolveMethod
 from fedrap_core.solve.server_step import Learning
-from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Accepted, Enrol, Enrolled, Offer, OfferRequest, Update
@@ -96,7 +96,7 @@ class SettledTransport(HttpTransport):
 
 
 @dataclass
-class Served:
+class EncodedRelease:
     """A running coordinator."""
 
     app: web.Application
@@ -139,7 +139,7 @@ async def serve(
     keyring: Keyring | None = None,
     clock: Callable[[], float] = time.time,
     items: list[str] | None = None,
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[EncodedRelease]:
     """The real app on a free port; `store` may be a path of a SQLite file."""
     opened = SqlStore(f"sqlite:///{store}") if isinstance(store, str) else store
     app = create_app(settings, opened, keyring or fresh_keyring(), clock)
@@ -149,7 +149,7 @@ async def serve(
     await site.start()
     await app[COORDINATOR].add_items(ITEMS if items is None else items)
     async with aiohttp.ClientSession() as session:
-        served = Served(app, f"http://127.0.0.1:{runner.addresses[0][1]}", session)
+        served = EncodedRelease(app, f"http://127.0.0.1:{runner.addresses[0][1]}", session)
         try:
             yield served
         finally:
@@ -181,7 +181,7 @@ class Answer:
 class Player:
     """A device made by hand: every byte it sends is ours to choose."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: EncodedRelease) -> None:
         self._served = served
         self.key = new_private_key()
         self.id = b""
@@ -220,7 +220,7 @@ class Player:
             return Answer(answer.status, await answer.read(), dict(answer.headers))
 
     async def ask(self, release: int | None = None) -> Answer:
-        """Ask for a place, holding the latest release unless told otherwise."""
+        """Ask for a slot, holding the latest release unless told otherwise."""
         if release is None:
             release = (await self._served.app[COORDINATOR].release(None)).version
         return await self.send("POST", "/v1/offers", encode(OfferRequest(release=release)))
@@ -259,7 +259,7 @@ def one_cell(row: int, value: float = 1.0, dim: int = DIM) -> RowUpdate:
     """A share that touches one number of C and nothing else."""
     values = np.zeros((1, dim))
     values[0, 0] = value
-    return RowUpdate(np.array([row], dtype=np.int64), values, np.zeros(triangle_size(dim)))
+    return RowUpdate(np.array([row], dtype=np.int64), values, np.zeros(packed_size(dim)))
 
 
 @dataclass(frozen=True)

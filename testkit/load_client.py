@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Enrol, Enrolled, Offer, OfferRequest
@@ -131,11 +131,11 @@ def one_row(number: int, dim: int) -> RowUpdate:
     """A share that has 1 in the first number of row `number`, and nothing else."""
     values = np.zeros((1, dim))
     values[0, 0] = 1.0
-    return RowUpdate(np.array([number], dtype=np.int64), values, np.zeros(triangle_size(dim)))
+    return RowUpdate(np.array([number], dtype=np.int64), values, np.zeros(packed_size(dim)))
 
 
 def some_rows(rng: np.random.Generator, size: int, dim: int, count: int) -> RowUpdate:
     """A share of the usual size: `count` rows of small numbers."""
     rows = np.sort(rng.choice(size, count, replace=False)).astype(np.int64)
-    triangle = rng.normal(0, 0.1, triangle_size(dim))
+    triangle = rng.normal(0, 0.1, packed_size(dim))
     return RowUpdate(rows, rng.normal(0, 0.1, (count, dim)), triangle)

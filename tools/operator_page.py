@@ -25,16 +25,16 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from fedrap import FedRap
 from fedrap.transport.http import HttpTransport
-from fedrap_coordinator.admin.actions import Admin
-from fedrap_coordinator.admin.catalogue_actions import Curator
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER, create_app
 from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.keyring import fresh_keyring
-from fedrap_coordinator.settings import AdminFace, Settings
+from fedrap_coordinator.settings import AdminApi, Settings
 from fedrap_coordinator.store.sql import SqlStore
-from fedrap_simulation.data.synthetic import Population, Shape, make_population
+from fedrap_simulation.data.synthetic import PlantedPopulation, Shape, make_population
 from fedrap_simulation.scenarios.demo import DemoPlan, device_hit_rate, settings_for
 from testkit.browser import DESK, PHONE, find_chromium, open_browser, picture
 
@@ -49,7 +49,7 @@ class Site:
     token: str
 
 
-def shelf_of(row: int, population: Population) -> str:
+def shelf_of(row: int, population: PlantedPopulation) -> str:
     """A category that follows from who likes an item: the taste that its chances follow most."""
     likes = population.planted[:, row]
     return SHELVES[int(np.argsort(-likes)[0]) % len(SHELVES)]
@@ -61,7 +61,7 @@ async def past(folder: Path, users: int, rounds: int, seed: int) -> AsyncIterato
     plan = DemoPlan(shape=Shape(users=users), rounds=rounds + 8, noise=1.0, seed=seed)
     population = make_population(plan.shape, plan.seed)
     base = settings_for(plan, folder, population)
-    settings: Settings = msgspec.structs.replace(base, admin=AdminFace(port=0))
+    settings: Settings = msgspec.structs.replace(base, admin=AdminApi(port=0))
     store = SqlStore(settings.database)
     app = create_app(settings, store, fresh_keyring())
     runner = web.AppRunner(app, access_log=None)
@@ -69,8 +69,8 @@ async def past(folder: Path, users: int, rounds: int, seed: int) -> AsyncIterato
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        admin = Admin(store, settings, time.time, "tool")
-        curator = Curator(store, admin)
+        admin = AdminActions(store, settings, time.time, "tool")
+        curator = CatalogueActions(store, admin)
         items = [
             NewItem(name, {"category": shelf_of(row, population), "title": f"Volume {row + 1}"})
             for row, name in enumerate(population.items)
@@ -109,7 +109,7 @@ async def _devices(
     url: str,
     session: aiohttp.ClientSession,
     app: web.Application,
-    population: Population,
+    population: PlantedPopulation,
 ) -> list[FedRap]:
     tokens = [secrets.token_urlsafe(16) for _ in range(len(population.histories) + 12)]
     await app[REGISTRY].add_tokens(tokens)

@@ -18,7 +18,7 @@ from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Scoring
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.ranking import rank
-from fedrap_core.solve.user import derive_taste
+from fedrap_core.solve.user import derive_user
 
 SEED, DIM, TAPS, LIST = 0, 32, 100, 20
 CATALOGUES = (1_682, 32_266, 1_000_000)
@@ -60,10 +60,10 @@ def main() -> int:
     gram, scoring = common.gram(), Scoring()
     allowed = np.ones(items, dtype=np.bool_)
     allowed[history.rows] = False
-    taste = derive_taste(common, gram, history, scoring)
+    taste = derive_user(common, gram, history, scoring)
     found = {
         "taste_us": round(
-            quickest(lambda: derive_taste(common, gram, history, scoring), seconds), 1
+            quickest(lambda: derive_user(common, gram, history, scoring), seconds), 1
         ),
         "list_us": round(quickest(lambda: rank(common, taste, scoring, LIST, allowed), seconds), 1),
         "rows": rank(common, taste, scoring, LIST, allowed).rows.tolist(),

@@ -10,13 +10,13 @@ from functools import partial
 
 from aiohttp import web
 
-from fedrap_coordinator.admin.monitor import Watch
+from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.http.admin_api import create_admin_app, serve_admin
-from fedrap_coordinator.http.dashboard import WATCH
+from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY, routes
-from fedrap_coordinator.http.limits import GATE, Gate, guard
-from fedrap_coordinator.http.metrics import Telemetry
+from fedrap_coordinator.http.limits import REQUEST_LIMITS, RequestLimits, guard
+from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.http.problems import answer_problems
 from fedrap_coordinator.identity.enrolment import Registry
 from fedrap_coordinator.keyring import Keyring
@@ -36,16 +36,16 @@ def create_app(
 ) -> web.Application:
     """The coordinator as a web application; the parts that touch the world come in by argument."""
     coordinator = Coordinator(store, keyring, settings, clock, reached)
-    gate = Gate(settings)
-    metrics = Telemetry()
-    watch = Watch(store, coordinator, settings, clock, metrics, gate.in_hand)
+    gate = RequestLimits(settings)
+    metrics = Metrics()
+    watch = Monitor(store, coordinator, settings, clock, metrics, gate.in_hand)
     metrics.add_gauges(watch.gauges)
     app = web.Application(
         middlewares=[metrics.measure, answer_problems, guard],
         client_max_size=settings.serve.max_body_bytes,
     )
-    app[GATE] = gate
-    app[COORDINATOR], app[WATCH] = coordinator, watch
+    app[REQUEST_LIMITS] = gate
+    app[COORDINATOR], app[MONITOR] = coordinator, watch
     app[REGISTRY] = Registry(store, clock, settings.enrolment, keyring.authority)
     app.router.add_routes(routes())
     app.cleanup_ctx.append(_run_coordinator)
@@ -70,12 +70,12 @@ async def _run_admin(
 async def _run_coordinator(app: web.Application) -> AsyncIterator[None]:
     coordinator = app[COORDINATOR]
     await coordinator.start()
-    tasks = [asyncio.create_task(coordinator.run()), asyncio.create_task(app[WATCH].run())]
+    tasks = [asyncio.create_task(coordinator.run()), asyncio.create_task(app[MONITOR].run())]
     yield
     for task in tasks:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
     with contextlib.suppress(Exception):  # what was refused last is nice to have, no more
-        await app[WATCH].look()
+        await app[MONITOR].look()
     await coordinator.stop()

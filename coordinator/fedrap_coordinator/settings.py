@@ -68,7 +68,7 @@ class Sealing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     rotate_hours: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 24.0  # 0 never
 
 
-class AdminFace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AdminApi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where people with rights reach the coordinator; without a port, nowhere."""
 
     host: str = "127.0.0.1"
@@ -139,7 +139,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     enrolment: Enrolment = Enrolment()
     sealing: Sealing = Sealing()
     releases: Releases = Releases()
-    admin: AdminFace = AdminFace()
+    admin: AdminApi = AdminApi()
 
     def __post_init__(self) -> None:
         """Noise that drowns a whole round would leave every row without support for ever."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fedrap_core.privacy.banded import INDEPENDENT, inverse_series
 from fedrap_core.privacy.mechanisms import clip_rows, clip_to_norm, release_noise
 from fedrap_core.solve.server_step import RoundSum
-from fedrap_core.sparse import RowUpdate, keep_semidefinite, triangle_size
+from fedrap_core.sparse import RowUpdate, keep_semidefinite, packed_size
 
 
 class Accumulator:
@@ -30,7 +30,7 @@ class Accumulator:
         self._bound = clip if row_clip is None else min(clip, row_clip)
         self._fitting = 0.0
         self._values = np.zeros((size, dim))
-        self._triangle = np.zeros(triangle_size(dim))
+        self._triangle = np.zeros(packed_size(dim))
         self._touched = np.zeros(size, dtype=np.bool_)
         self._devices = 0
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fedrap_core.model import CommonItems, Floats, Rows
 from fedrap_core.plan import Scoring
-from fedrap_core.solve.user import Taste, borrowed, shared_parts
+from fedrap_core.solve.user import UserRepresentation, shared_parts, smoothed
 
 SHORTLIST = 1000
 
@@ -74,23 +74,27 @@ def best_rows(common: CommonItems, user: Floats, n: int, allowed: npt.NDArray[np
 
 
 def rank(
-    common: CommonItems, taste: Taste, scoring: Scoring, n: int, allowed: npt.NDArray[np.bool_]
+    common: CommonItems,
+    taste: UserRepresentation,
+    scoring: Scoring,
+    n: int,
+    allowed: npt.NDArray[np.bool_],
 ) -> Ranked:
     """The n best of the allowed items: (m,) booleans say which rows may be shown."""
     short = best_rows(common, taste.user, max(n, SHORTLIST), allowed)
     theirs = common.take(short)  # (s, k)
     shared = theirs @ taste.user  # (s,) float64, so that reasons add up to it
-    personal = borrowed(taste, short, theirs, scoring).sum(axis=1)  # (s,)
+    personal = smoothed(taste, short, theirs, scoring).sum(axis=1)  # (s,)
     best = top_k(shared + personal, n)
     return Ranked(short[best], shared[best], personal[best])
 
 
-def explain(common: CommonItems, taste: Taste, scoring: Scoring, row: int) -> Reasons:
+def explain(common: CommonItems, taste: UserRepresentation, scoring: Scoring, row: int) -> Reasons:
     """Why this item has its score: one shared and one personal number per item of the history."""
     rows = np.array([row], dtype=np.int64)
     theirs = common.take(rows)  # (1, k)
     personal = np.zeros(len(taste.items))
-    owed = borrowed(taste, rows, theirs, scoring)[0]  # (n_personal,)
+    owed = smoothed(taste, rows, theirs, scoring)[0]  # (n_personal,)
     personal[: len(owed)] = owed
     shared = shared_parts(taste, common.take(taste.items), theirs)[0]  # (n,)
     return Reasons(taste.items, shared, personal)

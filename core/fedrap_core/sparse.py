@@ -17,17 +17,17 @@ LARGEST = 1e9  # no honest update comes near
 SMALLEST_BUCKET = 512
 
 
-def triangle_size(dim: int) -> int:
+def packed_size(dim: int) -> int:
     """Numbers in the upper triangle of a k x k matrix."""
     return dim * (dim + 1) // 2
 
 
-def pack_triangle(square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def pack_gram(square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The upper triangle, row by row: (k(k+1)/2,)."""
     return np.asarray(square[np.triu_indices(len(square))])
 
 
-def unpack_triangle(triangle: npt.NDArray[np.float64], dim: int) -> npt.NDArray[np.float64]:
+def unpack_gram(triangle: npt.NDArray[np.float64], dim: int) -> npt.NDArray[np.float64]:
     """The symmetric matrix of an upper triangle: (k, k)."""
     square = np.zeros((dim, dim))
     square[np.triu_indices(dim)] = triangle
@@ -56,8 +56,8 @@ class RowUpdate:
         """
         if self.rows.ndim != 1 or self.values.shape != (len(self.rows), dim):
             raise WrongShape(f"expected rows of {dim} numbers, got {self.values.shape}")
-        if self.triangle.shape != (triangle_size(dim),):
-            raise WrongShape(f"expected a triangle of {triangle_size(dim)} numbers")
+        if self.triangle.shape != (packed_size(dim),):
+            raise WrongShape(f"expected a triangle of {packed_size(dim)} numbers")
         if len(self.rows) and (self.rows[0] < 0 or self.rows[-1] >= size):
             raise WrongShape(f"the model has {size} rows")
         if np.any(np.diff(self.rows) <= 0):
@@ -82,11 +82,11 @@ def keep_semidefinite(update: RowUpdate, dim: int) -> RowUpdate:
     slack = np.sqrt(dim) * float(np.abs(update.triangle).max(initial=0.0)) / 127.0
     if slack == 0.0:
         return update
-    square = unpack_triangle(update.triangle, dim)
+    square = unpack_gram(update.triangle, dim)
     try:
         np.linalg.cholesky(square + slack * np.eye(dim))
     except np.linalg.LinAlgError:
-        triangle = pack_triangle(nearest_semidefinite(square))
+        triangle = pack_gram(nearest_semidefinite(square))
         return RowUpdate(update.rows, update.values, triangle, update.fits)
     return update
 

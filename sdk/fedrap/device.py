@@ -18,13 +18,13 @@ import msgspec
 
 from fedrap.background import process
 from fedrap.background.conditions import Conditions
-from fedrap.background.process import OnError, Runtime
+from fedrap.background.process import DeviceProcess, OnError
 from fedrap.background.scheduler import Pace
 from fedrap.results import Erased, Exported, Interaction, Recommendation, RoundReport, Status
 from fedrap.rounds import ledger
 from fedrap.rounds.enrolment import Attest
 from fedrap.rounds.ledger import Floor
-from fedrap.rounds.session import Access, Joiner, Token
+from fedrap.rounds.session import Access, RoundSession, Token
 from fedrap.storage.database import DeviceStore
 from fedrap.storage.device_state import Consent, DeviceState
 from fedrap.storage.export import write_export
@@ -39,8 +39,8 @@ class FedRap:
 
     def __init__(self, state: DeviceState, access: Access, on_error: OnError | None) -> None:
         self._state = state
-        self._joiner = Joiner(state, access)
-        self._runtime = Runtime(state, self._joiner, on_error)
+        self._joiner = RoundSession(state, access)
+        self._runtime = DeviceProcess(state, self._joiner, on_error)
 
     @classmethod
     def open(

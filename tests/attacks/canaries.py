@@ -29,7 +29,7 @@ from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.plan import Plan, Privacy, SolveMethod
 from fedrap_core.solve.device_share import LocalShare, ShareProblem
-from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import encode_value
 from fedrap_core.wire.keys import new_private_key
 from fedrap_core.wire.messages import Offer
@@ -37,7 +37,7 @@ from fedrap_core.wire.releases import model_hash
 from tests.core.made import items_of
 
 SIZE, DIM = 750, 32
-WIDTH = triangle_size(DIM) + SIZE * DIM  # 24,528
+WIDTH = packed_size(DIM) + SIZE * DIM  # 24,528
 CANARIES = 1000
 STEPS = 4
 TASK, KEYRING = b"t" * 16, Keyring(new_private_key(), bytes(range(32)))
@@ -87,7 +87,7 @@ class CanaryTrainer:
     name = "canary"
 
     def __init__(self, direction: Singles, length: float) -> None:
-        corner = triangle_size(DIM)
+        corner = packed_size(DIM)
         whole = direction.astype(np.float64) * length
         values = whole[corner:].reshape(SIZE, DIM)
         self._update = RowUpdate(np.arange(SIZE, dtype=np.int64), values, whole[:corner])
@@ -174,7 +174,7 @@ def directions(seed: int) -> Singles:
     canaries in the same direction, which only blurs the guesses.
     """
     made = np.random.default_rng([seed, 1]).standard_normal((CANARIES, WIDTH), dtype=np.float32)
-    made[:, : triangle_size(DIM)] = 0.0
+    made[:, : packed_size(DIM)] = 0.0
     made /= np.linalg.norm(made, axis=1)[:, None]
     return made
 

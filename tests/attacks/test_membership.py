@@ -15,7 +15,7 @@ from fedrap_core.model import History
 from fedrap_core.plan import SolveMethod
 from fedrap_core.privacy.mechanisms import clip_to_norm
 from fedrap_core.solve.device_share import compute_share, pose_share
-from fedrap_core.sparse import triangle_size
+from fedrap_core.sparse import packed_size
 from tests.attacks.rank_one import Vector, auc
 from tests.core.made import items_of
 
@@ -56,7 +56,7 @@ def _success(vectors: list[Vector], total: Accumulator, noise: float) -> float:
 @pytest.mark.parametrize("noise", [0.5, 1.0, 2.0])
 def test_membership_is_told_no_better_than_mu_allows(noise: float) -> None:
     vectors, total = _shares()
-    assert len(vectors[0]) == triangle_size(DIM) + SIZE * DIM
+    assert len(vectors[0]) == packed_size(DIM) + SIZE * DIM
     allowed = 0.5 * math.erfc(-1 / noise / 2)  # Phi(mu/sqrt 2), mu = 1/z
     error = math.sqrt((2 * MEMBERS + 1) / (12 * MEMBERS * MEMBERS))  # of one AUC
     assert _success(vectors, total, noise) <= allowed + 3 * error / math.sqrt(KEYS)

@@ -21,14 +21,14 @@ from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import fresh_state
 from fedrap_core.plan import Method, PaperMethod, Plan, Privacy, SolveMethod
 from fedrap_core.solve.device_share import compute_share, pose_share
-from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import decode, encode_value
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Offer, Release, Update
 from fedrap_core.wire.releases import model_hash, unpack_release
 from fedrap_core.wire.seal import open_update, seal_id
 from fedrap_core.wire.share import decode_share
-from testkit.harness import Served, serve, small_settings
+from testkit.harness import EncodedRelease, serve, small_settings
 from tests.attacks.rank_one import Guess, Vector, auc, cosine, from_bytes, from_share
 from tests.core.made import items_of
 from tests.end_to_end.test_capture import Capture, recording
@@ -107,7 +107,7 @@ def test_the_attack_on_bytes_needs_no_decoder() -> None:
     assert direction > 0.95
 
 
-async def _join_all(served: Served, capture: Capture, folder: Path) -> list[bytes]:
+async def _join_all(served: EncodedRelease, capture: Capture, folder: Path) -> list[bytes]:
     """Every device takes part over real HTTP; the bodies of their updates as they crossed it."""
     for place, rows in enumerate(_histories()):
         token, server = await served.token(), f"http://127.0.0.1:{capture.port}"
@@ -152,7 +152,7 @@ async def test_the_network_and_the_database_learn_nothing(method: Method, tmp_pa
         _fails([from_bytes(body or b"", SIZE, DIM) for body in by_device], common, method)
 
         none = np.zeros(0, dtype=np.int64)
-        empty = RowUpdate(none, np.zeros((0, DIM)), np.zeros(triangle_size(DIM)))
+        empty = RowUpdate(none, np.zeros((0, DIM)), np.zeros(packed_size(DIM)))
         await (await served.player()).join(empty)  # the last one: a release is made
         assert (await served.app[COORDINATOR].release(None)).version == 2
         assert set(_stored(path).values()) == {None}

@@ -6,8 +6,14 @@ import asyncio
 
 import pytest
 
-from fedrap_coordinator.domain.decisions import Added
-from fedrap_coordinator.domain.records import Counts, DeviceRecord, Enrolment, StoredRelease, Ticket
+from fedrap_coordinator.domain.decisions import SubmissionResult
+from fedrap_coordinator.domain.records import (
+    Counts,
+    DeviceRecord,
+    EnrolmentOutcome,
+    StoredRelease,
+    Ticket,
+)
 from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.store.protocol import Store
 from tests.contracts.one_by_one import add_update, assign
@@ -79,7 +85,7 @@ async def test_an_id_is_enrolled_once_and_the_second_try_uses_up_nothing(store: 
         await store.enrol_signed(ticket, device_id(1), b"key", 9.0)
     assert await store.device(device_id(1)) == known
     assert await store.enrol(b"two", device_id(2), b"key", 9.0)
-    assert await store.enrol_signed(ticket, device_id(3), b"key", 9.0) is Enrolment.DONE
+    assert await store.enrol_signed(ticket, device_id(3), b"key", 9.0) is EnrolmentOutcome.DONE
 
 
 @pytest.mark.spec("3.1")
@@ -196,7 +202,7 @@ async def test_an_update_is_stored_once_and_others_of_its_device_conflict(store:
         await add_update(store, place, device_id(1), digest, body, 1.0)
         for digest, body in ((b"d1", b"b1"), (b"d1", b"b1"), (b"d2", b"b2"))
     ]
-    assert added == [Added.STORED, Added.DUPLICATE, Added.CONFLICT]
+    assert added == [SubmissionResult.STORED, SubmissionResult.DUPLICATE, SubmissionResult.CONFLICT]
     assert await bodies_of(store, place) == [[b"b1"]]
     assert await store.update_digest(place, device_id(1)) == b"d1"
     assert await store.update_digest(place, device_id(2)) is None
@@ -216,7 +222,10 @@ async def test_a_round_that_is_over_keeps_digests_and_destroys_bodies(
     assert await bodies_of(store, place) == []
     assert await bodies_of(store, other) == [[b"of another round"]]
     assert await store.update_digest(place, device_id(1)) == b"d1"
-    assert await add_update(store, place, device_id(1), b"d1", b"sealed", 1.0) is Added.DUPLICATE
+    assert (
+        await add_update(store, place, device_id(1), b"d1", b"sealed", 1.0)
+        is SubmissionResult.DUPLICATE
+    )
     assert await bodies_of(store, place) == []
 
 

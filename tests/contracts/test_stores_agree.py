@@ -13,7 +13,7 @@ from hypothesis import Phase as Stage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrap_coordinator.domain.decisions import Ask, Rule, Sent
+from fedrap_coordinator.domain.decisions import Rule, SlotRequest, Submission
 from fedrap_coordinator.domain.records import (
     AdminRecord,
     AuditEntry,
@@ -65,8 +65,8 @@ tickets = st.builds(
     st.integers(1, 2),
 )
 nonces = st.none() | small
-asks = st.builds(Ask, devices, nonces)
-sent = st.builds(Sent, devices, nonces, digests, st.none() | st.binary(max_size=3))
+asks = st.builds(SlotRequest, devices, nonces)
+sent = st.builds(Submission, devices, nonces, digests, st.none() | st.binary(max_size=3))
 rules = st.builds(
     Rule,
     small,
@@ -88,7 +88,7 @@ ops = st.one_of(
     op("remove_admin", names, st.none() | entries),
     op("write_audit", entries),
     op("set_phase", rounds, st.sampled_from(Phase), st.none() | st.sampled_from(Phase)),
-    op("give_places", rounds, st.lists(asks, max_size=4), rules, small.map(float)),
+    op("assign_slots", rounds, st.lists(asks, max_size=4), rules, small.map(float)),
     op("add_updates", rounds, st.lists(sent, max_size=4), small, small.map(float)),
     op("device_keys", st.lists(devices, max_size=3)),
     op("latest_version"),
@@ -177,7 +177,7 @@ def test_memory_and_sql_answer_every_operation_alike(database: str, script: list
 @settings(max_examples=8, phases=NO_SHRINK)
 @given(
     st.lists(
-        op("give_places", rounds, st.lists(asks, max_size=3), rules, st.just(5.0)), max_size=25
+        op("assign_slots", rounds, st.lists(asks, max_size=3), rules, st.just(5.0)), max_size=25
     )
 )
 def test_memory_and_sql_admit_the_same_devices(database: str, script: list[Op]) -> None:

@@ -6,7 +6,14 @@ import asyncio
 
 import pytest
 
-from fedrap_coordinator.domain.decisions import Added, Ask, Given, Rule, Sent, Tally
+from fedrap_coordinator.domain.decisions import (
+    RoundCounts,
+    Rule,
+    SlotDecision,
+    SlotRequest,
+    Submission,
+    SubmissionResult,
+)
 from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import Privacy
@@ -15,12 +22,12 @@ from tests.contracts.test_stores import a_release, device_id, enrolled, opened, 
 RULE = Rule(1, 3, Privacy(separation=2, cap=2))
 
 
-def sent(number: int, nonce: int | None, text: bytes = b"x") -> Sent:
-    return Sent(device_id(number), nonce, b"d" + text, b"body " + text)
+def sent(number: int, nonce: int | None, text: bytes = b"x") -> Submission:
+    return Submission(device_id(number), nonce, b"d" + text, b"body " + text)
 
 
-async def given(store: Store, place: bytes, *asks: Ask) -> list[Given]:
-    answers, _ = await store.give_places(place, asks, RULE, 5.0)
+async def given(store: Store, place: bytes, *asks: SlotRequest) -> list[SlotDecision]:
+    answers, _ = await store.assign_slots(place, asks, RULE, 5.0)
     return [answer.given for answer in answers]
 
 
@@ -28,13 +35,18 @@ async def given(store: Store, place: bytes, *asks: Ask) -> list[Given]:
 async def test_a_batch_gives_places_in_order_until_there_are_none(store: Store) -> None:
     await enrolled(store, 1, 2, 3, 4)
     place = await opened(store, 1, 1)
-    asks = [Ask(device_id(number), 1) for number in (4, 2, 2, 1, 3, 9)]
-    asks[2] = Ask(device_id(2), 2)
-    answers, tally = await store.give_places(place, asks, RULE, 5.0)
+    asks = [SlotRequest(device_id(number), 1) for number in (4, 2, 2, 1, 3, 9)]
+    asks[2] = SlotRequest(device_id(2), 2)
+    answers, tally = await store.assign_slots(place, asks, RULE, 5.0)
     assert [one.given for one in answers] == [
-        Given.NEW, Given.NEW, Given.HAD, Given.NEW, Given.FULL, Given.UNKNOWN,
-    ]  # fmt: skip
-    assert tally == Tally(Phase.COLLECTING, 3, 0)
+        SlotDecision.NEW,
+        SlotDecision.NEW,
+        SlotDecision.HAD,
+        SlotDecision.NEW,
+        SlotDecision.FULL,
+        SlotDecision.UNKNOWN,
+    ]
+    assert tally == RoundCounts(Phase.COLLECTING, 3, 0)
     current = await store.current_round()
     assert current is not None
     assert (current[0].assigned, current[0].accepted) == (3, 0)
@@ -47,32 +59,40 @@ async def test_a_batch_gives_places_in_order_until_there_are_none(store: Store) 
 async def test_a_nonce_counts_once_however_it_comes(store: Store) -> None:
     await enrolled(store, 1)
     place = await opened(store, 1, 1)
-    assert await given(store, place, Ask(device_id(1), 5), Ask(device_id(1), 5)) == [
-        Given.NEW, Given.REPLAYED,
-    ]  # fmt: skip
+    assert await given(
+        store, place, SlotRequest(device_id(1), 5), SlotRequest(device_id(1), 5)
+    ) == [
+        SlotDecision.NEW,
+        SlotDecision.REPLAYED,
+    ]
     assert not await store.use_nonce(device_id(1), 5)
     assert await store.use_nonce(device_id(1), 6)
     added, _ = await store.add_updates(place, [sent(1, 6), sent(1, 7)], 9, 5.0)
-    assert added == [Added.REPLAYED, Added.STORED]
-    assert await given(store, b"no round", Ask(device_id(1), 8)) == [Given.CLOSED]
-    assert await given(store, place, Ask(device_id(1), 8)) == [Given.REPLAYED]
+    assert added == [SubmissionResult.REPLAYED, SubmissionResult.STORED]
+    assert await given(store, b"no round", SlotRequest(device_id(1), 8)) == [SlotDecision.CLOSED]
+    assert await given(store, place, SlotRequest(device_id(1), 8)) == [SlotDecision.REPLAYED]
 
 
 @pytest.mark.spec("7.8", "7.9")
 async def test_a_batch_of_updates_stores_each_once_and_no_more_than_the_most(store: Store) -> None:
     await enrolled(store, 1, 2, 3, 4)
     place = await opened(store, 1, 1)
-    await given(store, place, *(Ask(device_id(number)) for number in (1, 2, 3)))
+    await given(store, place, *(SlotRequest(device_id(number)) for number in (1, 2, 3)))
     batch = [sent(1, 1), sent(1, 2), sent(1, 3, b"y"), sent(4, 1), sent(2, 1), sent(3, 1)]
     added, tally = await store.add_updates(place, batch, 2, 5.0)
     assert added == [
-        Added.STORED, Added.DUPLICATE, Added.CONFLICT, Added.UNASSIGNED, Added.STORED, Added.CLOSED,
-    ]  # fmt: skip
-    assert tally == Tally(Phase.COLLECTING, 3, 2)
+        SubmissionResult.STORED,
+        SubmissionResult.DUPLICATE,
+        SubmissionResult.CONFLICT,
+        SubmissionResult.UNASSIGNED,
+        SubmissionResult.STORED,
+        SubmissionResult.CLOSED,
+    ]
+    assert tally == RoundCounts(Phase.COLLECTING, 3, 2)
     assert [list(some) async for some in store.sealed_updates(place)] == [[b"body x", b"body x"]]
     assert (await store.add_updates(b"never", [sent(1, 9)], 2, 5.0)) == (
-        [Added.CLOSED],
-        Tally(None),
+        [SubmissionResult.CLOSED],
+        RoundCounts(None),
     )
 
 
@@ -81,13 +101,13 @@ async def test_a_batch_of_updates_stores_each_once_and_no_more_than_the_most(sto
 async def test_a_round_that_does_not_collect_takes_nothing_new(store: Store, phase: Phase) -> None:
     await enrolled(store, 1, 2)
     place = await opened(store, 1, 1)
-    await given(store, place, Ask(device_id(1)), Ask(device_id(2)))
+    await given(store, place, SlotRequest(device_id(1)), SlotRequest(device_id(2)))
     await store.add_updates(place, [sent(1, 1)], 9, 5.0)
     await store.set_phase(place, phase)
     added, tally = await store.add_updates(place, [sent(1, 2), sent(2, 1)], 9, 5.0)
-    assert added == [Added.DUPLICATE, Added.CLOSED]
-    assert tally == Tally(phase, 2, 1)
-    assert await given(store, place, Ask(device_id(2), 3)) == [Given.CLOSED]
+    assert added == [SubmissionResult.DUPLICATE, SubmissionResult.CLOSED]
+    assert tally == RoundCounts(phase, 2, 1)
+    assert await given(store, place, SlotRequest(device_id(2), 3)) == [SlotDecision.CLOSED]
 
 
 async def test_who_was_revoked_or_has_expired_gets_nothing(store: Store) -> None:
@@ -95,11 +115,14 @@ async def test_who_was_revoked_or_has_expired_gets_nothing(store: Store) -> None
     place = await opened(store, 1, 1)
     await store.revoke_device(device_id(1), 3.0)
     await store.renew_device(device_id(2), 4.0, "none")
-    assert await given(store, place, Ask(device_id(1), 1), Ask(device_id(2), 1)) == [
-        Given.REVOKED, Given.EXPIRED,
-    ]  # fmt: skip
+    assert await given(
+        store, place, SlotRequest(device_id(1), 1), SlotRequest(device_id(2), 1)
+    ) == [
+        SlotDecision.REVOKED,
+        SlotDecision.EXPIRED,
+    ]
     added, _ = await store.add_updates(place, [sent(1, 2), sent(2, 2)], 9, 5.0)
-    assert added == [Added.REVOKED, Added.EXPIRED]
+    assert added == [SubmissionResult.REVOKED, SubmissionResult.EXPIRED]
 
 
 async def test_a_phase_changes_only_from_what_it_was_thought_to_be(store: Store) -> None:
@@ -140,11 +163,13 @@ async def test_batches_that_meet_never_give_more_places_than_there_are(store: St
     place = await opened(store, 1, 1)
     answers = await asyncio.gather(
         *(
-            given(store, place, *(Ask(device_id(number), 1) for number in range(start, 30, 6)))
+            given(
+                store, place, *(SlotRequest(device_id(number), 1) for number in range(start, 30, 6))
+            )
             for start in range(6)
         )
     )
-    assert sum(some.count(Given.NEW) for some in answers) == 3
+    assert sum(some.count(SlotDecision.NEW) for some in answers) == 3
     current = await store.current_round()
     assert current is not None
     assert current[0].assigned == 3

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from fedrap_coordinator.domain.records import (
     AdminRecord,
     AuditEntry,
-    Enrolment,
+    EnrolmentOutcome,
     Issuer,
     Terms,
     Ticket,
@@ -109,17 +109,17 @@ async def test_no_place_for_a_revoked_device_nor_after_the_certificate(store: St
 
 @pytest.mark.spec("3.1", "3.4")
 async def test_a_ticket_is_good_once_and_an_account_for_so_many_devices(store: Store) -> None:
-    async def enrol(number: int, ticket: Ticket, now: float = BASE) -> Enrolment:
+    async def enrol(number: int, ticket: Ticket, now: float = BASE) -> EnrolmentOutcome:
         return await store.enrol_signed(ticket, device_id(number), b"key", now, Terms())
 
-    assert await enrol(1, a_ticket(b"1", b"ann")) is Enrolment.DONE
-    assert await enrol(2, a_ticket(b"1", b"ann")) is Enrolment.USED
-    assert await enrol(3, a_ticket(b"2", b"ann")) is Enrolment.DONE
-    assert await enrol(4, a_ticket(b"3", b"ann")) is Enrolment.TOO_MANY
-    assert await enrol(5, a_ticket(b"3", b"bob")) is Enrolment.DONE  # it was not used up
+    assert await enrol(1, a_ticket(b"1", b"ann")) is EnrolmentOutcome.DONE
+    assert await enrol(2, a_ticket(b"1", b"ann")) is EnrolmentOutcome.USED
+    assert await enrol(3, a_ticket(b"2", b"ann")) is EnrolmentOutcome.DONE
+    assert await enrol(4, a_ticket(b"3", b"ann")) is EnrolmentOutcome.TOO_MANY
+    assert await enrol(5, a_ticket(b"3", b"bob")) is EnrolmentOutcome.DONE  # it was not used up
     await store.forget_device(device_id(1))  # what was enrolled stays counted
-    assert await enrol(6, a_ticket(b"4", b"ann")) is Enrolment.TOO_MANY
-    assert await enrol(7, a_ticket(b"5")) is Enrolment.DONE
+    assert await enrol(6, a_ticket(b"4", b"ann")) is EnrolmentOutcome.TOO_MANY
+    assert await enrol(7, a_ticket(b"5")) is EnrolmentOutcome.DONE
     assert (await store.counts()).devices == 3
 
 
@@ -133,14 +133,14 @@ async def test_of_many_at_once_a_ticket_enrols_one_and_an_account_no_more_than_i
             for n in range(20)
         )
     )
-    assert (same.count(Enrolment.DONE), same.count(Enrolment.USED)) == (1, 19)
+    assert (same.count(EnrolmentOutcome.DONE), same.count(EnrolmentOutcome.USED)) == (1, 19)
     many = await asyncio.gather(
         *(
             store.enrol_signed(a_ticket(b"%d" % n, b"ann", 4), device_id(100 + n), b"key", BASE)
             for n in range(20)
         )
     )
-    assert (many.count(Enrolment.DONE), many.count(Enrolment.TOO_MANY)) == (3, 17)
+    assert (many.count(EnrolmentOutcome.DONE), many.count(EnrolmentOutcome.TOO_MANY)) == (3, 17)
     assert (await store.counts()).devices == 4
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedrap_core.model import CommonItems, History
 from fedrap_core.quantize import QuantizedRows, quantize_rows
-from fedrap_core.sparse import RowUpdate, pack_triangle
+from fedrap_core.sparse import RowUpdate, pack_gram
 
 Matrix = npt.NDArray[np.float64]
 
@@ -51,4 +51,4 @@ def random_update(
     rows = np.sort(rng.choice(size, size=count, replace=False)).astype(np.int64)
     values = rng.normal(0.0, spread, size=(count, dim))
     users = rng.normal(0.0, np.sqrt(spread), size=(2, dim))
-    return RowUpdate(rows, values, pack_triangle(users.T @ users))
+    return RowUpdate(rows, values, pack_gram(users.T @ users))

@@ -14,7 +14,7 @@ from fedrap_core.quantize import quantize_rows
 from fedrap_core.ranking import best_rows, explain, rank, top_k
 from fedrap_core.solve.device_share import compute_share, pose_share
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
-from fedrap_core.solve.user import Taste, derive_taste
+from fedrap_core.solve.user import UserRepresentation, derive_user
 from tests.core.made import history_of, quick, random_history, random_items, scaled_items, seeds
 
 score_lists = st.lists(st.integers(-3, 3).map(float) | st.just(-np.inf), max_size=40)
@@ -34,9 +34,9 @@ def test_a_score_that_is_not_a_number_never_pushes_out_one_that_is() -> None:
     assert top_k(np.array([np.nan, 1.0]), 2).tolist() == [1, 0]
 
 
-def _taste(common: CommonItems, seed: int, length: int = 6) -> Taste:
+def _taste(common: CommonItems, seed: int, length: int = 6) -> UserRepresentation:
     history = random_history(np.random.default_rng(seed), common.size, length)
-    return derive_taste(common, common.gram(), history, Scoring())
+    return derive_user(common, common.gram(), history, Scoring())
 
 
 @quick
@@ -78,7 +78,7 @@ def test_an_item_beyond_the_shortlist_is_not_reranked(monkeypatch: pytest.Monkey
 
 def test_without_a_history_every_score_is_zero_and_the_order_is_that_of_the_rows() -> None:
     common = random_items(np.random.default_rng(9))
-    taste = derive_taste(common, common.gram(), history_of(), Scoring())
+    taste = derive_user(common, common.gram(), history_of(), Scoring())
     found = rank(common, taste, Scoring(), 4, np.ones(common.size, dtype=np.bool_))
     assert found.rows.tolist() == [0, 1, 2, 3]
     assert not found.scores.any()
@@ -87,7 +87,7 @@ def test_without_a_history_every_score_is_zero_and_the_order_is_that_of_the_rows
 
 def test_a_c_of_zeros_ranks_without_a_single_bad_number() -> None:
     common = scaled_items(np.zeros((6, 3)), np.zeros(6))
-    taste = derive_taste(common, common.gram(), history_of(1, 2), Scoring())
+    taste = derive_user(common, common.gram(), history_of(1, 2), Scoring())
     found = rank(common, taste, Scoring(), 6, np.ones(6, dtype=np.bool_))
     assert np.all(np.isfinite(found.scores))
 
@@ -114,7 +114,7 @@ def test_on_a_checkerboard_the_withheld_item_ranks_first() -> None:
     common = CommonItems(10, quantize_rows(state.common))
     scoring = Scoring(beta=0.0, gamma=1.0, ridge=1.0)
     for withheld, rows in enumerate(liked):
-        taste = derive_taste(common, common.gram(), history_of(*rows), scoring)
+        taste = derive_user(common, common.gram(), history_of(*rows), scoring)
         allowed = np.ones(users, dtype=np.bool_)
         allowed[rows] = False
         assert rank(common, taste, scoring, 3, allowed).rows[0] == withheld

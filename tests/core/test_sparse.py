@@ -13,9 +13,9 @@ from fedrap_core.sparse import (
     SMALLEST_BUCKET,
     RowUpdate,
     bucket_bytes,
-    pack_triangle,
-    triangle_size,
-    unpack_triangle,
+    pack_gram,
+    packed_size,
+    unpack_gram,
 )
 from tests.core.made import quick, random_update, seeds
 
@@ -25,14 +25,14 @@ from tests.core.made import quick, random_update, seeds
 def test_a_symmetric_matrix_survives_its_triangle(seed: int, dim: int) -> None:
     half = np.random.default_rng(seed).normal(size=(dim, dim))
     square = half + half.T
-    triangle = pack_triangle(square)
-    assert triangle.shape == (triangle_size(dim),)
-    assert np.array_equal(unpack_triangle(triangle, dim), square)
+    triangle = pack_gram(square)
+    assert triangle.shape == (packed_size(dim),)
+    assert np.array_equal(unpack_gram(triangle, dim), square)
 
 
 def test_the_triangle_goes_row_by_row_from_the_diagonal_on() -> None:
     square = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 5.0], [3.0, 5.0, 6.0]])
-    assert pack_triangle(square).tolist() == [1, 2, 3, 4, 5, 6]
+    assert pack_gram(square).tolist() == [1, 2, 3, 4, 5, 6]
 
 
 def test_the_norm_covers_rows_and_triangle() -> None:

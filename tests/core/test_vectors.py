@@ -25,7 +25,7 @@ from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.ranking import explain, rank
 from fedrap_core.solve.device_share import compute_share, join_shares, pose_round, pose_share
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
-from fedrap_core.solve.user import Taste, derive_taste
+from fedrap_core.solve.user import UserRepresentation, derive_user
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import (
     certificates,
@@ -80,9 +80,9 @@ def _history(case: Case) -> History:
     return History(np.array(rows, dtype=np.int64), np.array(weights, dtype=np.float64))
 
 
-def _taste(case: Case) -> tuple[CommonItems, Taste, Scoring]:
+def _taste(case: Case) -> tuple[CommonItems, UserRepresentation, Scoring]:
     common, scoring = _items(case["model"]), msgspec.convert(case["scoring"], Scoring)
-    return common, derive_taste(common, common.gram(), _history(case), scoring), scoring
+    return common, derive_user(common, common.gram(), _history(case), scoring), scoring
 
 
 def replay_codec(case: Case) -> None:

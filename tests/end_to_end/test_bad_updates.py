@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_core.quantize import QuantizedRows
-from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
@@ -25,13 +25,22 @@ from fedrap_core.wire.messages import Accepted, Offer, OfferRequest, Share
 from fedrap_core.wire.seal import seal_id
 from fedrap_core.wire.share import encode_share, pad
 from fedrap_core.wire.signing import SIGNATURE_HEADER
-from testkit.harness import DIM, ITEMS, Answer, Player, Served, one_cell, serve, small_settings
+from testkit.harness import (
+    DIM,
+    ITEMS,
+    Answer,
+    EncodedRelease,
+    Player,
+    one_cell,
+    serve,
+    small_settings,
+)
 
 Spoil = Callable[[Player, Offer], Awaitable[Answer]]
 
 
 @pytest_asyncio.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
+async def served(tmp_path: Path) -> AsyncIterator[EncodedRelease]:
     async with serve(small_settings(updates=2), str(tmp_path / "c.sqlite")) as running:
         yield running
 
@@ -61,7 +70,7 @@ async def _row_out_of_range(player: Player, offer: Offer) -> Answer:
 
 async def _rows_repeated(player: Player, offer: Offer) -> Answer:
     rows = np.array([3, 3], dtype=np.int64)
-    share = RowUpdate(rows, np.ones((2, DIM)), np.zeros(triangle_size(DIM)))
+    share = RowUpdate(rows, np.ones((2, DIM)), np.zeros(packed_size(DIM)))
     return await player.post(offer.round, encode(player.update(offer, share)))
 
 
@@ -167,7 +176,7 @@ CASES: list[tuple[Spoil, str, int]] = [
     ("spoil", "code", "status"), CASES, ids=[case[0].__name__.lstrip("_") for case in CASES]
 )
 async def test_a_bad_update_gets_its_problem_and_the_round_goes_on(
-    served: Served, spoil: Spoil, code: str, status: int
+    served: EncodedRelease, spoil: Spoil, code: str, status: int
 ) -> None:
     bad, good = await served.player(), await served.player()
     answer = await spoil(bad, await bad.offer())
@@ -182,7 +191,7 @@ async def test_a_bad_update_gets_its_problem_and_the_round_goes_on(
 
 
 @pytest.mark.spec("4.4")
-async def test_malformed_and_badly_sealed_bytes_get_the_same_words(served: Served) -> None:
+async def test_malformed_and_badly_sealed_bytes_get_the_same_words(served: EncodedRelease) -> None:
     player = await served.player()
     offer = await player.offer()
     assert (await _truncated(player, offer)).body == (
@@ -191,7 +200,7 @@ async def test_malformed_and_badly_sealed_bytes_get_the_same_words(served: Serve
 
 
 @pytest.mark.spec("2.3")
-async def test_a_captured_request_sent_again_is_refused_as_replayed(served: Served) -> None:
+async def test_a_captured_request_sent_again_is_refused_as_replayed(served: EncodedRelease) -> None:
     player = await served.player()
     offer = await player.offer()
     body = encode(player.update(offer, one_cell(0)))
@@ -201,7 +210,7 @@ async def test_a_captured_request_sent_again_is_refused_as_replayed(served: Serv
 
 
 @pytest.mark.spec("2.3")
-async def test_a_nonce_that_is_not_larger_is_refused(served: Served) -> None:
+async def test_a_nonce_that_is_not_larger_is_refused(served: EncodedRelease) -> None:
     player = await served.player()
     body = encode(OfferRequest(release=1))
     for nonce, expected in ((50, 200), (50, 409), (49, 409), (51, 200)):
@@ -211,7 +220,7 @@ async def test_a_nonce_that_is_not_larger_is_refused(served: Served) -> None:
 
 @pytest.mark.spec("7.8")
 async def test_a_duplicate_of_the_same_bytes_is_success_also_after_the_release(
-    served: Served,
+    served: EncodedRelease,
 ) -> None:
     player, other = await served.player(), await served.player()
     offer = await player.offer()
@@ -226,7 +235,9 @@ async def test_a_duplicate_of_the_same_bytes_is_success_also_after_the_release(
 
 
 @pytest.mark.spec("7.8")
-async def test_other_bytes_of_a_device_that_is_counted_are_a_conflict(served: Served) -> None:
+async def test_other_bytes_of_a_device_that_is_counted_are_a_conflict(
+    served: EncodedRelease,
+) -> None:
     player = await served.player()
     offer = await player.offer()
     assert (await player.post(offer.round, encode(player.update(offer, one_cell(0))))).status == 200
@@ -235,7 +246,7 @@ async def test_other_bytes_of_a_device_that_is_counted_are_a_conflict(served: Se
 
 
 @pytest.mark.spec("7.9", "7.12")
-async def test_a_late_update_is_refused_and_told_when_to_come_back(served: Served) -> None:
+async def test_a_late_update_is_refused_and_told_when_to_come_back(served: EncodedRelease) -> None:
     late, one, two = [await served.player() for _ in range(3)]
     offer = await late.offer()
     await one.join()
@@ -247,7 +258,7 @@ async def test_a_late_update_is_refused_and_told_when_to_come_back(served: Serve
 
 
 @pytest.mark.spec("7.9")
-async def test_a_device_without_a_place_is_refused(served: Served) -> None:
+async def test_a_device_without_a_place_is_refused(served: EncodedRelease) -> None:
     invited, uninvited = await served.player(), await served.player()
     offer = await invited.offer()
     answer = await uninvited.post(offer.round, encode(uninvited.update(offer, one_cell(0))))
@@ -255,7 +266,7 @@ async def test_a_device_without_a_place_is_refused(served: Served) -> None:
 
 
 @pytest.mark.spec("2.2")
-async def test_an_unknown_device_is_told_to_enrol(served: Served) -> None:
+async def test_an_unknown_device_is_told_to_enrol(served: EncodedRelease) -> None:
     player = await served.player()
     player.id = bytes(16)
     assert (await player.ask(1)).problem == "not-enrolled"
@@ -276,7 +287,7 @@ async def test_an_unknown_device_is_told_to_enrol(served: Served) -> None:
 )
 @pytest.mark.spec("2.4")
 async def test_every_wrong_address_is_answered_with_a_problem(
-    served: Served, method: str, path: str, code: str
+    served: EncodedRelease, method: str, path: str, code: str
 ) -> None:
     player = await served.player()
     headers = player.signed(method, path, b"") if "rounds" in path else {}
@@ -284,7 +295,7 @@ async def test_every_wrong_address_is_answered_with_a_problem(
 
 
 @pytest.mark.spec("1.6")
-async def test_arbitrary_bytes_never_give_a_500_nor_harm_the_round(served: Served) -> None:
+async def test_arbitrary_bytes_never_give_a_500_nor_harm_the_round(served: EncodedRelease) -> None:
     player = await served.player()
     offer = await player.offer()
     seal = player.update(offer, one_cell(0))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrap_coordinator.admin.actions import Admin
+from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store.sql import SqlStore
 from testkit.harness import one_cell, serve, small_settings
@@ -38,7 +38,7 @@ async def test_two_hundred_check_ins_at_once_never_break_the_ledger(database: st
         assert round_.assigned == charged <= 30
         assert given >= charged
         assert max(record.participations for record in records) == 1
-        books = await Admin(store, settings, lambda: 1.0, "test").ledger(False)
+        books = await AdminActions(store, settings, lambda: 1.0, "test").ledger(False)
         assert (books["devices_charged"], books["breaches"]) == (charged, [])
 
 

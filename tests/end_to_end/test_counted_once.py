@@ -16,7 +16,7 @@ from fedrap_coordinator.rounds.releases import Model, next_model
 from fedrap_core.plan import PaperMethod
 from fedrap_core.privacy.mechanisms import release_noise, task_noise_key
 from fedrap_core.solve.server_step import RoundSum
-from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Offer
 from testkit.harness import DIM, Player, one_cell, serve, small_settings
@@ -135,7 +135,7 @@ async def test_noise_reaches_every_row_and_is_the_same_for_the_same_key_and_step
     total = sums[0]
     assert len(total.rows) == 12
     assert np.all(total.values != 0)
-    corner = 1 + triangle_size(DIM)
+    corner = 1 + packed_size(DIM)
     drawn = release_noise(key, 1, corner + 12 * DIM, 0.5)
     cells = np.zeros((12, DIM))
     cells[[0, 1], 0] = 1.0
@@ -154,7 +154,7 @@ async def test_the_sum_of_the_published_method_is_noised_alike(
             await (await served.player()).join(one_cell(row))
         coordinator = served.app[COORDINATOR]
         key = task_noise_key(coordinator.keyring.noise, coordinator.task)
-    corner = 1 + triangle_size(DIM)
+    corner = 1 + packed_size(DIM)
     for step, total in enumerate(sums, 1):
         drawn = release_noise(key, step, corner + 12 * DIM, 0.5, (1.0, 0.75))
         cells = np.zeros((12, DIM))
@@ -167,7 +167,7 @@ async def test_the_sum_of_the_published_method_is_noised_alike(
 async def test_an_empty_share_counts_as_a_device_and_moves_nothing(
     tmp_path: Path, sums: list[RoundSum]
 ) -> None:
-    empty = RowUpdate(np.zeros(0, np.int64), np.zeros((0, DIM)), np.zeros(triangle_size(DIM)))
+    empty = RowUpdate(np.zeros(0, np.int64), np.zeros((0, DIM)), np.zeros(packed_size(DIM)))
     async with serve(small_settings(updates=2), str(tmp_path / "c.sqlite")) as served:
         for _ in range(2):
             await (await served.player()).join(empty)

@@ -13,17 +13,17 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Enrol, Enrolled
-from testkit.harness import Served, serve, small_settings
+from testkit.harness import EncodedRelease, serve, small_settings
 
 
 @pytest_asyncio.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
+async def served(tmp_path: Path) -> AsyncIterator[EncodedRelease]:
     async with serve(small_settings(updates=2), str(tmp_path / "c.sqlite")) as running:
         yield running
 
 
 @pytest.mark.spec("3.1")
-async def test_a_token_enrols_one_device_only(served: Served) -> None:
+async def test_a_token_enrols_one_device_only(served: EncodedRelease) -> None:
     token, player = await served.token(), await served.player()
     keys = [public_point(new_private_key().public_key()) for _ in range(2)]
     first, second = (encode(Enrol(token=token, public_key=key)) for key in keys)
@@ -34,7 +34,7 @@ async def test_a_token_enrols_one_device_only(served: Served) -> None:
 
 
 @pytest.mark.spec("3.2")
-async def test_a_key_off_the_curve_does_not_use_up_the_token(served: Served) -> None:
+async def test_a_key_off_the_curve_does_not_use_up_the_token(served: EncodedRelease) -> None:
     token, player = await served.token(), await served.player()
     key = public_point(new_private_key().public_key())
     off = encode(Enrol(token=token, public_key=b"\x04" + bytes(64)))
@@ -45,7 +45,7 @@ async def test_a_key_off_the_curve_does_not_use_up_the_token(served: Served) -> 
 
 @pytest.mark.spec("3.11")
 async def test_a_device_that_asks_twice_at_once_with_two_tokens_is_one_device(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: EncodedRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     player, store = await served.player(), served.app[COORDINATOR].store
     token = await served.token()
@@ -67,7 +67,7 @@ async def test_a_device_that_asks_twice_at_once_with_two_tokens_is_one_device(
 
 
 @pytest.mark.spec("3.11")
-async def test_who_was_revoked_is_not_enrolled_by_asking_again(served: Served) -> None:
+async def test_who_was_revoked_is_not_enrolled_by_asking_again(served: EncodedRelease) -> None:
     player = await served.player()
     await served.app[COORDINATOR].store.revoke_device(player.id, 1.0)
     own = public_point(player.key.public_key())

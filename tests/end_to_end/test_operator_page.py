@@ -13,36 +13,36 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from fedrap_coordinator.admin.actions import Admin
-from fedrap_coordinator.admin.catalogue_actions import Curator
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER
 from fedrap_coordinator.domain.records import NewItem
-from fedrap_coordinator.settings import AdminFace
+from fedrap_coordinator.settings import AdminApi
 from fedrap_coordinator.store.memory import MemoryStore
 from testkit.browser import PHONE, need_chromium, open_browser
-from testkit.harness import Served, serve, small_settings
+from testkit.harness import EncodedRelease, serve, small_settings
 
 SPITEFUL = "<img src=x onerror=document.title='owned'>"
 
 
 @dataclass
 class Site:
-    served: Served
+    served: EncodedRelease
     url: str
     token: str
-    curator: Curator
+    curator: CatalogueActions
 
 
 @pytest_asyncio.fixture
 async def site() -> AsyncIterator[Site]:
     need_chromium()
     settings = small_settings(updates=2, separation=1, noise=1.0)
-    settings = msgspec.structs.replace(settings, admin=AdminFace(port=0))
+    settings = msgspec.structs.replace(settings, admin=AdminApi(port=0))
     store = MemoryStore()
     async with serve(settings, store) as served:
-        admin = Admin(store, settings, time.time, "test")
-        curator = Curator(store, admin)
+        admin = AdminActions(store, settings, time.time, "test")
+        curator = CatalogueActions(store, admin)
         await curator.import_items([NewItem("item-1", {"category": "film", "title": SPITEFUL})])
         token = await admin.add_admin("ann", Role.VIEWER)
         for _ in range(2):

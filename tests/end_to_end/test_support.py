@@ -11,8 +11,8 @@ import pytest
 from fedrap import FedRap
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.memory import MemoryStore
-from fedrap_core.sparse import RowUpdate, pack_triangle
-from testkit.harness import DIM, ITEMS, Served, serve, small_settings
+from fedrap_core.sparse import RowUpdate, pack_gram
+from testkit.harness import DIM, ITEMS, EncodedRelease, serve, small_settings
 
 PROMOTED = 7
 
@@ -30,10 +30,10 @@ def _share(rows: list[int], size: float) -> RowUpdate:
     values[:, 0] = -size
     user = np.zeros(DIM)
     user[0] = 0.5
-    return RowUpdate(np.array(rows), values, pack_triangle(np.outer(user, user)))
+    return RowUpdate(np.array(rows), values, pack_gram(np.outer(user, user)))
 
 
-async def _round(served: Served, shares: list[RowUpdate]) -> None:
+async def _round(served: EncodedRelease, shares: list[RowUpdate]) -> None:
     for share in shares:
         await (await served.player()).join(share)
 

@@ -20,7 +20,7 @@ from fedrap_coordinator.app import ADMIN_RUNNER, create_app
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
-from fedrap_coordinator.settings import AdminFace, load, server_context
+from fedrap_coordinator.settings import AdminApi, load, server_context
 from fedrap_coordinator.store.memory import MemoryStore
 from testkit.harness import ITEMS, small_settings
 
@@ -61,7 +61,7 @@ async def test_both_ports_speak_tls_and_only_that(tmp_path: Path) -> None:
     where = msgspec.structs.replace(
         settings.serve, certificate=str(chain), private_key=str(secret), port=0
     )
-    settings = msgspec.structs.replace(settings, serve=where, admin=AdminFace(port=0))
+    settings = msgspec.structs.replace(settings, serve=where, admin=AdminApi(port=0))
     app = create_app(settings, MemoryStore(), fresh_keyring())
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()

@@ -18,11 +18,13 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.wire.codec import encode
-from testkit.harness import Answer, Served, one_cell, serve, small_settings
+from testkit.harness import Answer, EncodedRelease, one_cell, serve, small_settings
 from testkit.postgres import own_server, postgres_url
 
 
-async def _sent(served: Served, count: int) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:
+async def _sent(
+    served: EncodedRelease, count: int
+) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:
     """Devices with a place, and how each hands in its update."""
     made: list[Callable[[], Coroutine[Any, Any, Answer]]] = []
     for row in range(count):

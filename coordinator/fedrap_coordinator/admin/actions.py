@@ -28,7 +28,7 @@ MOST_TOKENS = 1_000_000
 CHUNK = 1000
 
 
-class Admin:
+class AdminActions:
     """The acts. `who` is a name of `admin add`, or the command line."""
 
     def __init__(

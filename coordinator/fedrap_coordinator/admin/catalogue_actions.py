@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from fedrap_coordinator.admin import documents
-from fedrap_coordinator.admin.actions import ALL_ROUNDS, Admin
+from fedrap_coordinator.admin.actions import ALL_ROUNDS, AdminActions
 from fedrap_coordinator.admin.documents import Document
 from fedrap_coordinator.domain.records import NewItem, Quality, StoredRelease
 from fedrap_coordinator.errors import ConfigError, Refusal
@@ -19,10 +19,10 @@ from fedrap_core.wire import problems
 _TRIES = 3  # a round may be released at the same moment
 
 
-class Curator:
+class CatalogueActions:
     """What `admin` may do beside its other acts; each is in the audit."""
 
-    def __init__(self, store: Store, admin: Admin) -> None:
+    def __init__(self, store: Store, admin: AdminActions) -> None:
         self._store = store
         self._admin = admin
 

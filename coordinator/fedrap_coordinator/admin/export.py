@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from fedrap_coordinator.admin import documents
-from fedrap_coordinator.admin.actions import ALL_ROUNDS, Admin
+from fedrap_coordinator.admin.actions import ALL_ROUNDS, AdminActions
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.privacy.statement import privacy_document
 from fedrap_coordinator.rounds.releases import load_model, plan_after
@@ -38,7 +38,7 @@ async def statement_of(store: Store, settings: Settings) -> dict[str, Any]:
 
 
 async def export(
-    store: Store, admin: Admin, settings: Settings, folder: Path, version: int | None
+    store: Store, admin: AdminActions, settings: Settings, folder: Path, version: int | None
 ) -> dict[str, str]:
     """Write everything into `folder`; returns what each file is.
 

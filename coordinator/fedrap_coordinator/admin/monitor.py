@@ -51,7 +51,7 @@ class RequestCounts(Protocol):
         ...
 
 
-class Watch:
+class Monitor:
     """One for each process. `clock` gives seconds of wall time."""
 
     def __init__(

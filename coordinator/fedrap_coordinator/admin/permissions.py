@@ -13,7 +13,7 @@ class Role(StrEnum):
     PRIVACY = "privacy"
 
 
-RIGHTS: dict[str, frozenset[Role]] = {
+PERMISSIONS: dict[str, frozenset[Role]] = {
     "status": frozenset(Role),
     "rounds": frozenset(Role),
     "keys": frozenset(Role),
@@ -39,4 +39,4 @@ RIGHTS: dict[str, frozenset[Role]] = {
 
 def may(role: str, action: str) -> bool:
     """Does this role have that right?"""
-    return role in RIGHTS[action]
+    return role in PERMISSIONS[action]

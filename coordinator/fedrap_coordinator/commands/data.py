@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedrap_coordinator.admin import documents
-from fedrap_coordinator.admin.catalogue_actions import Curator
+from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.admin.catalogue_files import read_items
 from fedrap_coordinator.admin.export import export
 from fedrap_coordinator.commands.output import (
@@ -172,7 +172,7 @@ def _read(path: Path) -> str:
 
 def _items_add(arguments: argparse.Namespace) -> int:
     items = read_items(str(arguments.file), _read(arguments.file))
-    done = _act(arguments, lambda store, admin: Curator(store, admin).import_items(items))
+    done = _act(arguments, lambda store, admin: CatalogueActions(store, admin).import_items(items))
     if arguments.json:
         print_json(done)
     say(
@@ -184,7 +184,7 @@ def _items_add(arguments: argparse.Namespace) -> int:
 
 def _items_retire(arguments: argparse.Namespace) -> int:
     names = [item.id for item in read_items(str(arguments.file), _read(arguments.file))]
-    count = _act(arguments, lambda store, admin: Curator(store, admin).retire_items(names))
+    count = _act(arguments, lambda store, admin: CatalogueActions(store, admin).retire_items(names))
     if arguments.json:
         print_json({"retired": count})
     say(f"{count} items retired" + ("" if count == len(names) else f", of {len(names)} named"))
@@ -193,7 +193,9 @@ def _items_retire(arguments: argparse.Namespace) -> int:
 
 def _items_list(arguments: argparse.Namespace) -> int:
     limit, start, search = _limit(arguments), max(0, arguments.start), arguments.search
-    found = _act(arguments, lambda store, admin: Curator(store, admin).items(start, limit, search))
+    found = _act(
+        arguments, lambda store, admin: CatalogueActions(store, admin).items(start, limit, search)
+    )
     if arguments.json:
         print_json(found)
         return 0
@@ -210,7 +212,7 @@ def _items_list(arguments: argparse.Namespace) -> int:
 
 def _releases_list(arguments: argparse.Namespace) -> int:
     limit = _limit(arguments)
-    found = _act(arguments, lambda store, admin: Curator(store, admin).releases(limit))
+    found = _act(arguments, lambda store, admin: CatalogueActions(store, admin).releases(limit))
     if arguments.json:
         print_json(found)
         return 0
@@ -232,7 +234,7 @@ def _releases_list(arguments: argparse.Namespace) -> int:
 
 def _roll_back(arguments: argparse.Namespace) -> int:
     version = arguments.version
-    done = _act(arguments, lambda store, admin: Curator(store, admin).roll_back(version))
+    done = _act(arguments, lambda store, admin: CatalogueActions(store, admin).roll_back(version))
     if arguments.json:
         print_json(done)
     say(
@@ -244,7 +246,9 @@ def _roll_back(arguments: argparse.Namespace) -> int:
 
 def _recover(arguments: argparse.Namespace) -> int:
     version, step = arguments.version, arguments.step
-    done = _act(arguments, lambda store, admin: Curator(store, admin).recover(version, step))
+    done = _act(
+        arguments, lambda store, admin: CatalogueActions(store, admin).recover(version, step)
+    )
     if arguments.json:
         print_json(done)
     say(f"release {done['version']} goes on with step {step + 1}; no step is made a second time")
@@ -265,7 +269,9 @@ def _quality_add(arguments: argparse.Namespace) -> int:
     value, note = arguments.value, arguments.note
     _act(
         arguments,
-        lambda store, admin: Curator(store, admin).note_quality(version, metric, value, note),
+        lambda store, admin: CatalogueActions(store, admin).note_quality(
+            version, metric, value, note
+        ),
     )
     if arguments.json:
         print_json({"noted": True})
@@ -274,7 +280,7 @@ def _quality_add(arguments: argparse.Namespace) -> int:
 
 
 def _quality_list(arguments: argparse.Namespace) -> int:
-    found = _act(arguments, lambda store, admin: Curator(store, admin).quality())
+    found = _act(arguments, lambda store, admin: CatalogueActions(store, admin).quality())
     if arguments.json:
         print_json(found)
         return 0

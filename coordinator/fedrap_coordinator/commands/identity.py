@@ -13,7 +13,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from fedrap_coordinator.admin.actions import Admin, key_lines
+from fedrap_coordinator.admin.actions import AdminActions, key_lines
 from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.commands.output import (
     ago,
@@ -81,7 +81,7 @@ def _action(
     return parser
 
 
-def _act(arguments: argparse.Namespace, act: Callable[[Admin], Awaitable[Any]]) -> Any:
+def _act(arguments: argparse.Namespace, act: Callable[[AdminActions], Awaitable[Any]]) -> Any:
     async def run() -> Any:
         async with open_admin(arguments) as admin:
             return await act(admin)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fedrap_coordinator.admin.actions import Admin
+from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.settings import Settings, load
 from fedrap_coordinator.store.sql import SqlStore
 
@@ -37,7 +37,7 @@ async def open_store(arguments: argparse.Namespace) -> AsyncIterator[SqlStore]:
 
 
 @asynccontextmanager
-async def open_admin(arguments: argparse.Namespace) -> AsyncIterator[Admin]:
+async def open_admin(arguments: argparse.Namespace) -> AsyncIterator[AdminActions]:
     """The acts of an operator at the command line, who has all rights; the audit names them."""
     async with open_admin_and_store(arguments) as (_, admin):
         yield admin
@@ -46,11 +46,11 @@ async def open_admin(arguments: argparse.Namespace) -> AsyncIterator[Admin]:
 @asynccontextmanager
 async def open_admin_and_store(
     arguments: argparse.Namespace,
-) -> AsyncIterator[tuple[SqlStore, Admin]]:
+) -> AsyncIterator[tuple[SqlStore, AdminActions]]:
     """Both, for acts that need the store too."""
     async with open_store(arguments) as store:
         who = f"command line: {_user()}"[:60]
-        yield store, Admin(store, settings_of(arguments), time.time, who)
+        yield store, AdminActions(store, settings_of(arguments), time.time, who)
 
 
 def _user() -> str:

@@ -19,7 +19,7 @@ from fedrap_core.wire.problems import Problem
 
 
 @dataclass(frozen=True)
-class Ask:
+class SlotRequest:
     """A device asks for a place. Without a nonce its request was counted before."""
 
     device: bytes
@@ -27,7 +27,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Sent:
+class Submission:
     """A device sends an update. Without a body it can only be one that is there already."""
 
     device: bytes
@@ -37,7 +37,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Tally:
+class RoundCounts:
     """A round as a transaction left it; no phase: there never was such a round."""
 
     phase: Phase | None
@@ -45,8 +45,8 @@ class Tally:
     accepted: int = 0
 
 
-class Given(StrEnum):
-    """What became of an `Ask`."""
+class SlotDecision(StrEnum):
+    """What became of a `SlotRequest`."""
 
     NEW = "new"  # it has a place now, and was charged
     HAD = "had"  # it had one already
@@ -61,7 +61,7 @@ class Given(StrEnum):
     TOO_NEW = "too-new"
 
 
-class Added(StrEnum):
+class SubmissionResult(StrEnum):
     """What became of an update."""
 
     STORED = "stored"
@@ -76,10 +76,10 @@ class Added(StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
-    """The answer to an `Ask`, and the device as it is now, for those who are told why not."""
+class SlotResult:
+    """The answer to a `SlotRequest`, and the device as it is now."""
 
-    given: Given
+    given: SlotDecision
     device: DeviceRecord | None
 
 
@@ -93,52 +93,52 @@ class Rule:
 
 
 @dataclass
-class PlaceBatch:
+class SlotBatch:
     """Answers in order of the asks, and what to write."""
 
-    answers: list[Place]
+    answers: list[SlotResult]
     devices: dict[bytes, DeviceRecord]  # changed
     assigned: list[bytes]  # new places
 
 
 @dataclass
-class UpdateBatch:
+class SubmissionBatch:
     """Answers in order of what was sent, and what to write."""
 
-    answers: list[Added]
+    answers: list[SubmissionResult]
     devices: dict[bytes, DeviceRecord]  # changed
-    stored: list[Sent]
+    stored: list[Submission]
 
 
 _WHY = {
-    problems.BUDGET_SPENT: Given.SPENT,
-    problems.TOO_SOON: Given.TOO_SOON,
-    problems.TOO_NEW: Given.TOO_NEW,
+    problems.BUDGET_SPENT: SlotDecision.SPENT,
+    problems.TOO_SOON: SlotDecision.TOO_SOON,
+    problems.TOO_NEW: SlotDecision.TOO_NEW,
 }
 
 
-def give_places(
-    asks: Iterable[Ask],
-    tally: Tally,
+def assign_slots(
+    asks: Iterable[SlotRequest],
+    tally: RoundCounts,
     devices: Mapping[bytes, DeviceRecord],
     had: Iterable[bytes],
     rule: Rule,
     now: float,
-) -> PlaceBatch:
+) -> SlotBatch:
     """One after the other: each sees what those before it were given."""
-    batch, places, room = PlaceBatch([], {}, []), set(had), rule.places - tally.assigned
+    batch, places, room = SlotBatch([], {}, []), set(had), rule.places - tally.assigned
     for ask in asks:
         known = batch.devices.get(ask.device) or devices.get(ask.device)
         known, refused = _proven(known, ask.nonce, now, batch.devices)
         if refused is not None or known is None:
-            given = Given(refused or Given.UNKNOWN)
+            given = SlotDecision(refused or SlotDecision.UNKNOWN)
         elif tally.phase is not Phase.COLLECTING:
-            given = Given.CLOSED
+            given = SlotDecision.CLOSED
         elif ask.device in places:
-            given = Given.HAD
+            given = SlotDecision.HAD
         else:
             given = _given(known, rule, room, now)
-            if given is Given.NEW:
+            if given is SlotDecision.NEW:
                 again = known.last_step == rule.step  # an abandoned round's step, charged before
                 times = known.participations + (not again)
                 known = replace(known, participations=times, last_step=rule.step)
@@ -146,50 +146,50 @@ def give_places(
                 batch.assigned.append(ask.device)
                 places.add(ask.device)
                 room -= 1
-        batch.answers.append(Place(given, known))
+        batch.answers.append(SlotResult(given, known))
     return batch
 
 
-def _given(known: DeviceRecord, rule: Rule, room: int, now: float) -> Given:
+def _given(known: DeviceRecord, rule: Rule, room: int, now: float) -> SlotDecision:
     problem = why_not(known.last_step, known.participations, rule.step, rule.privacy)
     if problem is None and known.last_step != rule.step:
         problem = why_too_new(known.first_step, known.not_before, known.free_at, rule.step, now)
     if problem is not None:
         return _WHY[problem]
-    return Given.NEW if room > 0 else Given.FULL
+    return SlotDecision.NEW if room > 0 else SlotDecision.FULL
 
 
 def add_updates(
-    sent: Sequence[Sent],
-    tally: Tally,
+    sent: Sequence[Submission],
+    tally: RoundCounts,
     devices: Mapping[bytes, DeviceRecord],
     places: frozenset[bytes],
     digests: Mapping[bytes, bytes],
     most: int,
     now: float,
-) -> UpdateBatch:
+) -> SubmissionBatch:
     """One after the other; `most` updates are all that the round takes."""
-    batch, known_digests = UpdateBatch([], {}, []), dict(digests)
+    batch, known_digests = SubmissionBatch([], {}, []), dict(digests)
     room = most - tally.accepted if tally.phase is Phase.COLLECTING else 0
     for one in sent:
         known = batch.devices.get(one.device) or devices.get(one.device)
         _, refused = _proven(known, one.nonce, now, batch.devices)
         before = known_digests.get(one.device)
         if refused is not None:
-            answer = Added(refused)
+            answer = SubmissionResult(refused)
         elif before is not None:
             same = before == one.digest
-            answer = Added.DUPLICATE if same else Added.CONFLICT
+            answer = SubmissionResult.DUPLICATE if same else SubmissionResult.CONFLICT
             if not same and tally.phase is not Phase.COLLECTING:
-                answer = Added.CLOSED
+                answer = SubmissionResult.CLOSED
         elif one.body is None or tally.phase is not Phase.COLLECTING:
-            answer = Added.CLOSED
+            answer = SubmissionResult.CLOSED
         elif one.device not in places:
-            answer = Added.UNASSIGNED
+            answer = SubmissionResult.UNASSIGNED
         elif room <= 0:
-            answer = Added.CLOSED
+            answer = SubmissionResult.CLOSED
         else:
-            answer, room = Added.STORED, room - 1
+            answer, room = SubmissionResult.STORED, room - 1
             known_digests[one.device] = one.digest
             batch.stored.append(one)
         batch.answers.append(answer)

@@ -73,7 +73,7 @@ class Ticket:
     most_devices: int  # of that account
 
 
-class Enrolment(StrEnum):
+class EnrolmentOutcome(StrEnum):
     """What became of a signed token."""
 
     DONE = "done"
@@ -229,7 +229,7 @@ Attribute = tuple[int, str, str]  # row, name, value
 
 
 @dataclass(frozen=True)
-class CatalogueView:
+class CataloguePage:
     """The items from one row on, and all retired rows."""
 
     version: int

@@ -58,7 +58,7 @@ def come_back(seconds: float, least: float, uniform: float) -> float:
     return max(seconds, least) + max(least, _SPREAD * seconds) * uniform
 
 
-class Tempo:
+class RoundTiming:
     """Remembers the last rounds. `clock` is wall time, `monotonic` never goes back; seconds."""
 
     def __init__(

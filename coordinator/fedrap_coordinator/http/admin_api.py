@@ -10,24 +10,24 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from fedrap_coordinator.admin.actions import Admin, key_lines, refused
-from fedrap_coordinator.admin.catalogue_actions import Curator
+from fedrap_coordinator.admin.actions import AdminActions, key_lines, refused
+from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.admin.catalogue_files import read_items
-from fedrap_coordinator.admin.monitor import Watch
+from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.admin.permissions import Role, may
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.http.dashboard import (
     CLOCK,
+    MONITOR,
     SETTINGS,
     STORE,
     STREAMS,
-    WATCH,
     Streams,
     end_streams,
     page_routes,
     who_is,
 )
-from fedrap_coordinator.http.metrics import METRICS_TYPE, Telemetry
+from fedrap_coordinator.http.metrics import METRICS_TYPE, Metrics
 from fedrap_coordinator.http.problems import answer_problems
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.settings import Settings
@@ -37,11 +37,11 @@ from fedrap_core.wire import problems
 
 log = logging.getLogger(__name__)
 KEYRING = web.AppKey("keyring", Keyring)
-METRICS = web.AppKey("metrics", Telemetry)
+METRICS = web.AppKey("metrics", Metrics)
 LARGEST = 32 * 1024 * 1024  # a catalogue file; everything else is small
 PAGE = 1000  # rows of one answer, at the most
 S = TypeVar("S", bound=msgspec.Struct)
-Act = Callable[[web.Request, Admin], Awaitable[web.Response]]
+Act = Callable[[web.Request, AdminActions], Awaitable[web.Response]]
 
 
 class _Count(msgspec.Struct, forbid_unknown_fields=True):
@@ -73,13 +73,13 @@ def create_admin_app(
     store: Store,
     keyring: Keyring,
     clock: Callable[[], float],
-    watch: Watch,
-    metrics: Telemetry,
+    watch: Monitor,
+    metrics: Metrics,
 ) -> web.Application:
     """The admin API and the page, over a store that somebody else opens and closes."""
     app = web.Application(middlewares=[answer_problems], client_max_size=LARGEST)
     app[STORE], app[SETTINGS], app[KEYRING], app[CLOCK] = store, settings, keyring, clock
-    app[WATCH], app[STREAMS], app[METRICS] = watch, Streams(), metrics
+    app[MONITOR], app[STREAMS], app[METRICS] = watch, Streams(), metrics
     app.on_shutdown.append(end_streams)
     app.router.add_routes(page_routes())
     app.router.add_routes(
@@ -120,7 +120,7 @@ def _allowed(action: str, act: Act) -> Callable[[web.Request], Awaitable[web.Res
         store, known = request.app[STORE], await who_is(request)
         if known is None:
             raise Refusal(problems.UNKNOWN_ADMIN)
-        admin = Admin(store, request.app[SETTINGS], request.app[CLOCK], known.name)
+        admin = AdminActions(store, request.app[SETTINGS], request.app[CLOCK], known.name)
         if not may(Role(known.role), action):
             await store.write_audit(refused(admin.entry(action)))
             raise Refusal(problems.NOT_ALLOWED)
@@ -132,43 +132,43 @@ def _allowed(action: str, act: Act) -> Callable[[web.Request], Awaitable[web.Res
     return handler
 
 
-async def _status(request: web.Request, admin: Admin) -> web.Response:
+async def _status(request: web.Request, admin: AdminActions) -> web.Response:
     return web.json_response(await admin.status())
 
 
-async def _rounds(request: web.Request, admin: Admin) -> web.Response:
+async def _rounds(request: web.Request, admin: AdminActions) -> web.Response:
     return web.json_response({"rounds": await admin.rounds(_limit(request))})
 
 
-async def _devices(request: web.Request, admin: Admin) -> web.Response:
+async def _devices(request: web.Request, admin: AdminActions) -> web.Response:
     after = _hex(request.query.get("after", ""))
     found = await admin.devices(after, _limit(request))
     return web.json_response({"devices": found})
 
 
-async def _revoke(request: web.Request, admin: Admin) -> web.Response:
+async def _revoke(request: web.Request, admin: AdminActions) -> web.Response:
     await admin.revoke(_hex(request.match_info["device"]))
     return web.json_response({"revoked": True})
 
 
-async def _tokens(request: web.Request, admin: Admin) -> web.Response:
+async def _tokens(request: web.Request, admin: AdminActions) -> web.Response:
     wanted = _body(_Count, await request.read())
     return web.json_response({"tokens": await admin.tokens(wanted.count)})
 
 
-async def _ledger(request: web.Request, admin: Admin) -> web.Response:
+async def _ledger(request: web.Request, admin: AdminActions) -> web.Response:
     return web.json_response(await admin.ledger(False))
 
 
-async def _charges(request: web.Request, admin: Admin) -> web.Response:
+async def _charges(request: web.Request, admin: AdminActions) -> web.Response:
     return web.json_response(await admin.ledger(True))
 
 
-async def _issuers(request: web.Request, admin: Admin) -> web.Response:
+async def _issuers(request: web.Request, admin: AdminActions) -> web.Response:
     return web.json_response({"issuers": await admin.issuers()})
 
 
-async def _add_issuer(request: web.Request, admin: Admin) -> web.Response:
+async def _add_issuer(request: web.Request, admin: AdminActions) -> web.Response:
     wanted = _body(_NewIssuer, await request.read())
     if not 1 <= len(wanted.name) <= 40:
         raise Refusal(problems.MALFORMED, "a name has 1 to 40 characters")
@@ -176,44 +176,46 @@ async def _add_issuer(request: web.Request, admin: Admin) -> web.Response:
     return web.json_response({"added": True})
 
 
-async def _remove_issuer(request: web.Request, admin: Admin) -> web.Response:
+async def _remove_issuer(request: web.Request, admin: AdminActions) -> web.Response:
     await admin.remove_issuer(request.match_info["name"])
     return web.json_response({"removed": True})
 
 
-async def _keys(request: web.Request, admin: Admin) -> web.Response:
+async def _keys(request: web.Request, admin: AdminActions) -> web.Response:
     return web.json_response({"keys": key_lines(request.app[KEYRING])})
 
 
-async def _rotate(request: web.Request, admin: Admin) -> web.Response:
+async def _rotate(request: web.Request, admin: AdminActions) -> web.Response:
     return web.json_response({"active": await admin.rotate_keys(request.app[KEYRING])})
 
 
-async def _audit(request: web.Request, admin: Admin) -> web.Response:
+async def _audit(request: web.Request, admin: AdminActions) -> web.Response:
     return web.json_response(await admin.audit())
 
 
-async def _overview(request: web.Request, admin: Admin) -> web.Response:
-    return web.json_response(await request.app[WATCH].document())
+async def _overview(request: web.Request, admin: AdminActions) -> web.Response:
+    return web.json_response(await request.app[MONITOR].document())
 
 
-async def _releases(request: web.Request, admin: Admin) -> web.Response:
-    curator = Curator(request.app[STORE], admin)
+async def _releases(request: web.Request, admin: AdminActions) -> web.Response:
+    curator = CatalogueActions(request.app[STORE], admin)
     return web.json_response({"releases": await curator.releases(_limit(request))})
 
 
-async def _roll_back(request: web.Request, admin: Admin) -> web.Response:
+async def _roll_back(request: web.Request, admin: AdminActions) -> web.Response:
     wanted = _body(_Version, await request.read())
-    return web.json_response(await Curator(request.app[STORE], admin).roll_back(wanted.version))
+    return web.json_response(
+        await CatalogueActions(request.app[STORE], admin).roll_back(wanted.version)
+    )
 
 
-async def _items(request: web.Request, admin: Admin) -> web.Response:
+async def _items(request: web.Request, admin: AdminActions) -> web.Response:
     start, search = _start(request), request.query.get("search", "")[:200].replace("\x00", "")
-    curator = Curator(request.app[STORE], admin)
+    curator = CatalogueActions(request.app[STORE], admin)
     return web.json_response({"items": await curator.items(start, _limit(request), search)})
 
 
-async def _import_items(request: web.Request, admin: Admin) -> web.Response:
+async def _import_items(request: web.Request, admin: AdminActions) -> web.Response:
     """A catalogue file as its bytes; the content type says of what kind."""
     kinds = {"text/csv": "csv", "application/json": "json", "application/jsonl": "jsonl"}
     kind = kinds.get(request.content_type, "txt")
@@ -221,22 +223,24 @@ async def _import_items(request: web.Request, admin: Admin) -> web.Response:
         items = read_items(f"body.{kind}", (await request.read()).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise Refusal(problems.MALFORMED, "not UTF-8") from error
-    return web.json_response(await Curator(request.app[STORE], admin).import_items(items))
+    return web.json_response(await CatalogueActions(request.app[STORE], admin).import_items(items))
 
 
-async def _retire_items(request: web.Request, admin: Admin) -> web.Response:
+async def _retire_items(request: web.Request, admin: AdminActions) -> web.Response:
     wanted = _body(_Names, await request.read())
-    count = await Curator(request.app[STORE], admin).retire_items(wanted.items)
+    count = await CatalogueActions(request.app[STORE], admin).retire_items(wanted.items)
     return web.json_response({"retired": count})
 
 
-async def _quality(request: web.Request, admin: Admin) -> web.Response:
-    return web.json_response({"quality": await Curator(request.app[STORE], admin).quality()})
+async def _quality(request: web.Request, admin: AdminActions) -> web.Response:
+    return web.json_response(
+        {"quality": await CatalogueActions(request.app[STORE], admin).quality()}
+    )
 
 
-async def _note_quality(request: web.Request, admin: Admin) -> web.Response:
+async def _note_quality(request: web.Request, admin: AdminActions) -> web.Response:
     one = _body(_Noted, await request.read())
-    curator = Curator(request.app[STORE], admin)
+    curator = CatalogueActions(request.app[STORE], admin)
     await curator.note_quality(one.version, one.metric, one.value, one.note)
     return web.json_response({"noted": True})
 
@@ -254,7 +258,7 @@ async def _health(request: web.Request) -> web.Response:
 
 
 async def _ready(request: web.Request) -> web.Response:
-    ready = await request.app[WATCH].is_ready()
+    ready = await request.app[MONITOR].is_ready()
     return web.json_response({"ready": ready}, status=200 if ready else 503)
 
 

@@ -22,7 +22,7 @@ import msgspec
 from aiohttp import web
 
 from fedrap_coordinator.admin.actions import token_digest
-from fedrap_coordinator.admin.monitor import Watch
+from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.domain.records import AdminRecord
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.settings import Settings
@@ -58,7 +58,7 @@ def _mac(key: bytes, said: str) -> str:
 STORE = web.AppKey("store", Store)
 SETTINGS = web.AppKey("settings", Settings)
 CLOCK: web.AppKey[Callable[[], float]] = web.AppKey("clock")
-WATCH = web.AppKey("watch", Watch)
+MONITOR = web.AppKey("watch", Monitor)
 
 
 class Streams(set[asyncio.Task[Any]]):
@@ -186,7 +186,7 @@ async def _events(request: web.Request) -> web.StreamResponse:
     assert task is not None
     request.app[STREAMS].add(task)
     try:
-        async for document in request.app[WATCH].documents():
+        async for document in request.app[MONITOR].documents():
             await stream.write(b"data: " + document + b"\n\n")
             if await who_is(request) is None:  # signed out, or the rights are gone
                 break

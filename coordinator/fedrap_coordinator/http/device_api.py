@@ -14,7 +14,7 @@ from fedrap_coordinator.http.limits import ATTESTED, SMALL
 from fedrap_coordinator.identity.authentication import Signed
 from fedrap_coordinator.identity.enrolment import Purpose, Registry
 from fedrap_coordinator.rounds.coordinator import Coordinator
-from fedrap_coordinator.rounds.releases import Served
+from fedrap_coordinator.rounds.releases import EncodedRelease
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, Renew
@@ -148,7 +148,7 @@ async def _proven(request: web.Request, purpose: Purpose) -> tuple[DeviceRecord,
     return await request.app[REGISTRY].authenticate(signed, purpose), signed.body
 
 
-def _release(request: web.Request, served: Served, caching: str) -> web.Response:
+def _release(request: web.Request, served: EncodedRelease, caching: str) -> web.Response:
     tag = f'"c{served.version}"'
     headers = {"ETag": tag, "Cache-Control": caching, "Vary": "Accept-Encoding"}
     if tag in request.headers.get("If-None-Match", ""):

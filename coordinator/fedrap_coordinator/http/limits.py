@@ -24,7 +24,7 @@ _SIZES = {"enrol": ATTESTED, "renew": ATTESTED, "offers": SMALL, "forget": SMALL
 _BUSY_SECONDS = 2.0
 
 
-class Gate:
+class RequestLimits:
     """Counts what is in hand. `clock` gives seconds that never jump."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,14 +80,14 @@ class Gate:
         return request.remote or ""
 
 
-GATE = web.AppKey("gate", Gate)
+REQUEST_LIMITS = web.AppKey("gate", RequestLimits)
 _UNPROVEN = (problems.BAD_SIGNATURE, problems.NOT_ENROLLED)
 
 
 @web.middleware
 async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse what is too large or too much; count those who enrol, and those who prove nothing."""
-    gate, route = request.app[GATE], request.match_info.route.name or ""
+    gate, route = request.app[REQUEST_LIMITS], request.match_info.route.name or ""
     most = gate.largest(route)
     if request.content_length is not None and request.content_length > most:
         raise Refusal(problems.TOO_LARGE)
@@ -99,7 +99,9 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         return await _counted(gate, request, handler)
 
 
-async def _counted(gate: Gate, request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _counted(
+    gate: RequestLimits, request: web.Request, handler: Handler
+) -> web.StreamResponse:
     """A device that signs badly, or is not known, is counted by its address."""
     try:
         return await handler(request)

@@ -25,7 +25,7 @@ _ROUND_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
 Gauges = Mapping[str, float]
 
 
-class Telemetry:
+class Metrics:
     """The counters of one process; `gauges` is asked when somebody looks."""
 
     def __init__(self) -> None:

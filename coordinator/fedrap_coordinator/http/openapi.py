@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedrap_coordinator.admin.permissions import RIGHTS
+from fedrap_coordinator.admin.permissions import PERMISSIONS
 from fedrap_core.wire import problems
 
 Schema = dict[str, Any]
@@ -176,7 +176,7 @@ def document() -> Schema:
 def _operation(one: Address, face: str) -> Schema:
     about = one.about
     if one.right:
-        about += " " + _ROLES.format(", ".join(sorted(RIGHTS[one.right])))
+        about += " " + _ROLES.format(", ".join(sorted(PERMISSIONS[one.right])))
     content = {one.kind: {"schema": one.answer}}
     answers: Schema = {"200": {"description": "good", "content": content}}
     for status in one.statuses:

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fedrap_coordinator.domain.records import AuditEntry, DeviceRecord, Enrolment, Ticket
+from fedrap_coordinator.domain.records import AuditEntry, DeviceRecord, EnrolmentOutcome, Ticket
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.identity.attestation import NONE, Attestation
 from fedrap_coordinator.identity.authentication import Signed
@@ -92,13 +92,13 @@ class Registry:
             self._attestation.level, message.attestation_kind, message.attestation, challenge
         )
         terms, key = self._settings.terms(now, level), message.public_key
-        became = Enrolment.DONE
+        became = EnrolmentOutcome.DONE
         with suppress(ValueError):  # the same device was faster, with another token
             if ticket is None:
                 await self._store.enrol(_digest(message.token), device, key, now, terms)
             else:
                 became = await self._store.enrol_signed(ticket, device, key, now, terms)
-        if became is Enrolment.TOO_MANY:
+        if became is EnrolmentOutcome.TOO_MANY:
             raise Refusal(problems.TOO_MANY_DEVICES)
         known = await self._store.device(device)
         if known is None:  # unknown or used; else this very request came twice

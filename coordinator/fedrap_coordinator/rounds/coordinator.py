@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fedrap_coordinator.domain import retry_hints
-from fedrap_coordinator.domain.decisions import Added, Sent, Tally
+from fedrap_coordinator.domain.decisions import RoundCounts, Submission, SubmissionResult
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.domain.rate_limits import Buckets
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundLimits
@@ -18,11 +18,11 @@ from fedrap_coordinator.errors import ConfigError, Refusal, StoreGone
 from fedrap_coordinator.identity.authentication import Signed
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.privacy.statement import privacy_document
-from fedrap_coordinator.rounds.downloads import Serving
-from fedrap_coordinator.rounds.driver import Stepper
-from fedrap_coordinator.rounds.ingest import Ingest, Opening
-from fedrap_coordinator.rounds.releases import Model, Served
-from fedrap_coordinator.rounds.slots import Offers
+from fedrap_coordinator.rounds.downloads import Downloads
+from fedrap_coordinator.rounds.driver import RoundDriver
+from fedrap_coordinator.rounds.ingest import Ingest, RoundContext
+from fedrap_coordinator.rounds.releases import EncodedRelease, Model
+from fedrap_coordinator.rounds.slots import Slots
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import is_item_id
@@ -34,11 +34,11 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
 
 _REFUSED = {
-    Added.REPLAYED: problems.REPLAYED,
-    Added.UNKNOWN: problems.NOT_ENROLLED,
-    Added.REVOKED: problems.REVOKED,
-    Added.CONFLICT: problems.CONFLICTING_UPDATE,
-    Added.UNASSIGNED: problems.NOT_ASSIGNED,
+    SubmissionResult.REPLAYED: problems.REPLAYED,
+    SubmissionResult.UNKNOWN: problems.NOT_ENROLLED,
+    SubmissionResult.REVOKED: problems.REVOKED,
+    SubmissionResult.CONFLICT: problems.CONFLICTING_UPDATE,
+    SubmissionResult.UNASSIGNED: problems.NOT_ASSIGNED,
 }
 
 
@@ -57,10 +57,10 @@ class Coordinator:
         self.keyring = keyring
         self._settings = settings
         self._clock = clock
-        self._stepper = Stepper(store, keyring, settings, clock, reached)
-        self._serving = Serving(store, settings, self._stepper)
+        self._stepper = RoundDriver(store, keyring, settings, clock, reached)
+        self._serving = Downloads(store, settings, self._stepper)
         self._ingest = Ingest(store, self._stepper.aggregator, settings.ingest, clock)
-        self._offers = Offers(self._stepper, self._ingest, keyring, settings, clock)
+        self._offers = Slots(self._stepper, self._ingest, keyring, settings, clock)
         self._buckets = Buckets(settings.limits.device)
         self._serves = False
 
@@ -166,23 +166,26 @@ class Coordinator:
         checked = await self._ingest.check(signed, opening)
         self._slow_down(signed.device)
         body = signed.body if opening is not None and checked.fault is None else None
-        sent = Sent(signed.device, signed.nonce, checked.digest, body)
+        sent = Submission(signed.device, signed.nonce, checked.digest, body)
         added, tally = await self._keep(round_id, sent)
-        if added in (Added.STORED, Added.DUPLICATE):
+        if added in (SubmissionResult.STORED, SubmissionResult.DUPLICATE):
             return Accepted(round=round_id, digest=checked.digest)
-        if added is Added.EXPIRED:
+        if added is SubmissionResult.EXPIRED:
             raise Refusal(problems.CERTIFICATE_EXPIRED, retry_after=0)
-        if checked.fault is not None and added in (Added.CLOSED, Added.CONFLICT):
+        if checked.fault is not None and added in (
+            SubmissionResult.CLOSED,
+            SubmissionResult.CONFLICT,
+        ):
             raise checked.fault
-        if added is not Added.CLOSED:
+        if added is not SubmissionResult.CLOSED:
             raise Refusal(_REFUSED[added])
         raise self._closed(tally, opening)
 
-    async def release(self, version: int | None) -> Served:
+    async def release(self, version: int | None) -> EncodedRelease:
         """A version of C, or the latest, ready to serve."""
         return await self._serving.release(version)
 
-    async def release_since(self, have: int) -> Served:
+    async def release_since(self, have: int) -> EncodedRelease:
         """The latest release for a device that holds version `have`: a delta where that pays."""
         return await self._serving.release_since(have)
 
@@ -209,18 +212,20 @@ class Coordinator:
         await self.advance()
         return count
 
-    async def _keep(self, round_id: bytes, sent: Sent) -> tuple[Added, Tally]:
+    async def _keep(
+        self, round_id: bytes, sent: Submission
+    ) -> tuple[SubmissionResult, RoundCounts]:
         """Store an update; a round that another process put to sleep is woken up first."""
         most = self._stepper.limits.max_updates
         added, tally = await self._ingest.update(round_id, sent, most)
-        if added is Added.CLOSED and tally.phase is Phase.SHUTDOWN:
+        if added is SubmissionResult.CLOSED and tally.phase is Phase.SHUTDOWN:
             await self._stepper.catch_up()
-            again = Sent(sent.device, None, sent.digest, sent.body)  # its nonce is counted
+            again = Submission(sent.device, None, sent.digest, sent.body)  # its nonce is counted
             added, tally = await self._ingest.update(round_id, again, most)
         self._stepper.see(round_id, tally)
         return added, tally
 
-    def _closed(self, tally: Tally, opening: Opening | None) -> Refusal:
+    def _closed(self, tally: RoundCounts, opening: RoundContext | None) -> Refusal:
         """Too late, or too early: the bytes of a round that only sleeps are worth sending again."""
         if tally.phase is None:
             return Refusal(problems.NOT_FOUND, "there never was such a round")

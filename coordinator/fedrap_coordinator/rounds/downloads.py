@@ -6,10 +6,10 @@ import asyncio
 
 import numpy as np
 
-from fedrap_coordinator.domain.records import CatalogueView
+from fedrap_coordinator.domain.records import CataloguePage
 from fedrap_coordinator.errors import Refusal
-from fedrap_coordinator.rounds.driver import Stepper
-from fedrap_coordinator.rounds.releases import Served, serve_release, serve_since
+from fedrap_coordinator.rounds.driver import RoundDriver
+from fedrap_coordinator.rounds.releases import EncodedRelease, serve_release, serve_since
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import join_ids
@@ -19,16 +19,16 @@ from fedrap_core.wire.messages import Catalogue
 KEPT_DELTAS = 16  # in memory, for devices that come back at about the same time
 
 
-class Serving:
+class Downloads:
     """Answers from the store and from the model that the stepper holds."""
 
-    def __init__(self, store: Store, settings: Settings, stepper: Stepper) -> None:
+    def __init__(self, store: Store, settings: Settings, stepper: RoundDriver) -> None:
         self._store = store
         self._settings = settings
         self._stepper = stepper
-        self._deltas: dict[tuple[int, int], Served] = {}
+        self._deltas: dict[tuple[int, int], EncodedRelease] = {}
 
-    async def release(self, version: int | None) -> Served:
+    async def release(self, version: int | None) -> EncodedRelease:
         """A version of C, or the latest, ready to serve."""
         model = self._stepper.model
         if model is not None and version in (None, model.stored.version):
@@ -43,7 +43,7 @@ class Serving:
             raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
         return await asyncio.to_thread(serve_release, stored)
 
-    async def release_since(self, have: int) -> Served:
+    async def release_since(self, have: int) -> EncodedRelease:
         """The latest release for a device that holds version `have`: a delta where that pays."""
         model = self._stepper.model
         if model is None or have >= model.stored.version:
@@ -65,7 +65,7 @@ class Serving:
         return await asyncio.to_thread(_pack_catalogue, view, start)
 
 
-def _pack_catalogue(view: CatalogueView, start: int) -> Catalogue:
+def _pack_catalogue(view: CataloguePage, start: int) -> Catalogue:
     return Catalogue(
         version=view.version,
         start=start,

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from fedrap_coordinator.domain.decisions import Tally
+from fedrap_coordinator.domain.decisions import RoundCounts
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
-from fedrap_coordinator.domain.retry_hints import REMEMBERED, Tempo
+from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundLimits
 from fedrap_coordinator.keyring import Keyring, RoundKeys
 from fedrap_coordinator.rounds.aggregation import Aggregator
@@ -37,7 +37,7 @@ from fedrap_core.plan import Plan
 from fedrap_core.wire.codec import decode_value, encode_value
 
 
-class Summing:
+class RoundSummer:
     """Reads what a round collected, sums it and learns from the sum."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Summing:
         store: Store,
         aggregator: Aggregator,
         settings: Settings,
-        tempo: Tempo,
+        tempo: RoundTiming,
         reached: Reached,
     ) -> None:
         self._store = store
@@ -78,7 +78,7 @@ log = logging.getLogger(__name__)
 PATIENCE = 2.0  # seconds that a request waits for a round that is being summed
 
 
-class Stepper:
+class RoundDriver:
     """Drives the rounds of one task. `clock` gives seconds of wall time."""
 
     def __init__(
@@ -102,8 +102,8 @@ class Stepper:
         self._task = b""
         self._model: Model | None = None
         self._round: Round | None = None
-        self._tempo = Tempo(settings.round, clock, time.monotonic)
-        self._summing = Summing(store, self.aggregator, settings, self._tempo, reached)
+        self._tempo = RoundTiming(settings.round, clock, time.monotonic)
+        self._summing = RoundSummer(store, self.aggregator, settings, self._tempo, reached)
 
     @property
     def task(self) -> bytes:
@@ -140,7 +140,7 @@ class Stepper:
         """The budget of rounds is spent; no settings but `total` open another one."""
         return self._model is not None and self._model.stored.step >= self._settings.round.total
 
-    def see(self, round_id: bytes, tally: Tally) -> None:
+    def see(self, round_id: bytes, tally: RoundCounts) -> None:
         """What a transaction found the round to be; counts only grow."""
         round_ = self._round
         if round_ is None or round_.id != round_id or tally.phase is None:

@@ -16,7 +16,14 @@ from typing import TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fedrap_coordinator.domain.decisions import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.domain.decisions import (
+    RoundCounts,
+    Rule,
+    SlotRequest,
+    SlotResult,
+    Submission,
+    SubmissionResult,
+)
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.identity.authentication import Signed
 from fedrap_coordinator.rounds.aggregation import Aggregator, check_envelope, read_update
@@ -37,7 +44,7 @@ Job: TypeAlias = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Opening:
+class RoundContext:
     """What an update is held against: its round's offer and C."""
 
     offer: Offer
@@ -71,9 +78,9 @@ class Ingest:
         size, delay, most = limits.batch, limits.delay_seconds, limits.max_requests
         self._look_ups = Batcher(self._look_up, size, 0.0, most)
         self._jobs = Batcher(self._work, 16, 0.0, most)
-        self._places: Batcher[tuple[bytes, Rule], Ask, tuple[Place, Tally]]
+        self._places: Batcher[tuple[bytes, Rule], SlotRequest, tuple[SlotResult, RoundCounts]]
         self._places = Batcher(self._give, size, delay, most)
-        self._updates: Batcher[tuple[bytes, int], Sent, tuple[Added, Tally]]
+        self._updates: Batcher[tuple[bytes, int], Submission, tuple[SubmissionResult, RoundCounts]]
         self._updates = Batcher(self._keep, size, delay, most)
 
     async def close(self) -> None:
@@ -91,7 +98,7 @@ class Ingest:
         key = await self._key(signed.device)
         await self._do(lambda: _verify(key, signed))
 
-    async def check(self, signed: Signed, opening: Opening | None) -> Checked:
+    async def check(self, signed: Signed, opening: RoundContext | None) -> Checked:
         """Like `prove`; and, where its round is open, can the update be counted?"""
         key, aggregator = await self._key(signed.device), self._aggregator
 
@@ -104,11 +111,15 @@ class Ingest:
         assert isinstance(done, Checked)
         return done
 
-    async def place(self, round_id: bytes, ask: Ask, rule: Rule) -> tuple[Place, Tally]:
+    async def place(
+        self, round_id: bytes, ask: SlotRequest, rule: Rule
+    ) -> tuple[SlotResult, RoundCounts]:
         """A place, charged and kept, or why not."""
         return await self._places.put((round_id, rule), ask)
 
-    async def update(self, round_id: bytes, sent: Sent, most: int) -> tuple[Added, Tally]:
+    async def update(
+        self, round_id: bytes, sent: Submission, most: int
+    ) -> tuple[SubmissionResult, RoundCounts]:
         """An update that is on the disk, or why not."""
         return await self._updates.put((round_id, most), sent)
 
@@ -140,14 +151,14 @@ class Ingest:
         return await asyncio.get_running_loop().run_in_executor(self._thread, _run, jobs)
 
     async def _give(
-        self, key: tuple[bytes, Rule], asks: Sequence[Ask]
-    ) -> Sequence[tuple[Place, Tally]]:
-        places, tally = await self._store.give_places(key[0], asks, key[1], self._clock())
+        self, key: tuple[bytes, Rule], asks: Sequence[SlotRequest]
+    ) -> Sequence[tuple[SlotResult, RoundCounts]]:
+        places, tally = await self._store.assign_slots(key[0], asks, key[1], self._clock())
         return [(place, tally) for place in places]
 
     async def _keep(
-        self, key: tuple[bytes, int], sent: Sequence[Sent]
-    ) -> Sequence[tuple[Added, Tally]]:
+        self, key: tuple[bytes, int], sent: Sequence[Submission]
+    ) -> Sequence[tuple[SubmissionResult, RoundCounts]]:
         added, tally = await self._store.add_updates(key[0], sent, key[1], self._clock())
         return [(one, tally) for one in added]
 
@@ -168,7 +179,7 @@ def _verify(key: ec.EllipticCurvePublicKey, signed: Signed) -> None:
     verify(key, message, signed.signature)
 
 
-def _fault(signed: Signed, opening: Opening, aggregator: Aggregator) -> FedRapError | None:
+def _fault(signed: Signed, opening: RoundContext, aggregator: Aggregator) -> FedRapError | None:
     """Why this update cannot be counted in that round; None when it can."""
     try:
         update = read_update(signed.body, aggregator.max_body_bytes)

@@ -32,7 +32,7 @@ from fedrap_core.wire.releases import (
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class EncodedRelease:
     """A release as devices fetch it, compressed once for all of them."""
 
     version: int
@@ -47,23 +47,23 @@ class Model:
     stored: StoredRelease
     common: CommonItems
     message: Release
-    served: Served
+    served: EncodedRelease
 
 
-def serve_release(stored: StoredRelease) -> Served:
+def serve_release(stored: StoredRelease) -> EncodedRelease:
     """A stored release, ready to serve."""
     return _served(stored.version, stored.body)
 
 
-def serve_since(old: StoredRelease, model: Model) -> Served:
+def serve_since(old: StoredRelease, model: Model) -> EncodedRelease:
     """What brings a device that holds `old` to `model`: a delta, or the whole."""
     message = decode(Release, old.body, MAX_RELEASE_BYTES)
     delta = pack_delta(unpack_release(message), model.common, model.message)
     return model.served if delta is None else _served(model.stored.version, encode(delta))
 
 
-def _served(version: int, body: bytes) -> Served:
-    return Served(version, body, gzip.compress(body, 6, mtime=0))
+def _served(version: int, body: bytes) -> EncodedRelease:
+    return EncodedRelease(version, body, gzip.compress(body, 6, mtime=0))
 
 
 def load_model(stored: StoredRelease) -> Model:

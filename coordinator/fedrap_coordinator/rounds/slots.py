@@ -13,13 +13,13 @@ from collections.abc import Callable
 import msgspec
 
 from fedrap_coordinator.domain import retry_hints
-from fedrap_coordinator.domain.decisions import Ask, Given, Place, Rule
+from fedrap_coordinator.domain.decisions import Rule, SlotDecision, SlotRequest, SlotResult
 from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.identity.authentication import Signed
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds.driver import Stepper
-from fedrap_coordinator.rounds.ingest import Ingest, Opening
+from fedrap_coordinator.rounds.driver import RoundDriver
+from fedrap_coordinator.rounds.ingest import Ingest, RoundContext
 from fedrap_coordinator.rounds.releases import Model
 from fedrap_coordinator.settings import Settings
 from fedrap_core.errors import FedRapError
@@ -31,19 +31,19 @@ SMALL = 4096  # bytes of an offer request
 _NOWHERE = b""  # no round: only the nonce is counted
 _WORTH_WAITING = (problems.NO_ROUND, problems.TOO_SOON, problems.TOO_NEW)
 _FINAL = {
-    Given.REPLAYED: problems.REPLAYED,
-    Given.UNKNOWN: problems.NOT_ENROLLED,
-    Given.REVOKED: problems.REVOKED,
-    Given.SPENT: problems.BUDGET_SPENT,
+    SlotDecision.REPLAYED: problems.REPLAYED,
+    SlotDecision.UNKNOWN: problems.NOT_ENROLLED,
+    SlotDecision.REVOKED: problems.REVOKED,
+    SlotDecision.SPENT: problems.BUDGET_SPENT,
 }
 
 
-class Offers:
+class Slots:
     """Gives places in the open round. `clock` gives seconds of wall time."""
 
     def __init__(
         self,
-        stepper: Stepper,
+        stepper: RoundDriver,
         ingest: Ingest,
         keyring: Keyring,
         settings: Settings,
@@ -55,14 +55,14 @@ class Offers:
         self._settings = settings
         self._clock = clock
         self._waiting = 0
-        self._made: Opening | None = None  # of the open round; made once
+        self._made: RoundContext | None = None  # of the open round; made once
 
     @property
     def waiting(self) -> int:
         """How many devices wait for a place."""
         return self._waiting
 
-    def opening(self, round_id: bytes) -> Opening | None:
+    def opening(self, round_id: bytes) -> RoundContext | None:
         """What updates of that round are held against, while it is the open one."""
         round_, model = self._stepper.round, self._stepper.model
         if round_ is None or model is None or round_.id != round_id:
@@ -70,7 +70,7 @@ class Offers:
         if round_.phase is not Phase.COLLECTING or round_.release != model.stored.version:
             return None
         if self._made is None or self._made.offer.round != round_id:
-            self._made = Opening(self._offer(round_, model), model.common)
+            self._made = RoundContext(self._offer(round_, model), model.common)
         return self._made
 
     async def offer(self, signed: Signed) -> Offer:
@@ -80,7 +80,7 @@ class Offers:
             Refusal: not now, or never.
             MalformedMessage: not an offer request; it was counted all the same.
         """
-        ask = Ask(signed.device, signed.nonce)
+        ask = SlotRequest(signed.device, signed.nonce)
         try:
             request = decode(OfferRequest, signed.body, SMALL)
         except FedRapError:
@@ -99,7 +99,7 @@ class Offers:
                     raise
                 if self._waiting >= serve.max_waiting or not await self._wait(changed, left):
                     raise
-            ask = Ask(signed.device)  # its nonce is counted
+            ask = SlotRequest(signed.device)  # its nonce is counted
 
     async def _wait(self, changed: asyncio.Event, seconds: float) -> bool:
         """Has something changed within that time?"""
@@ -118,7 +118,7 @@ class Offers:
         round_, privacy = self._stepper.round, self._stepper.plan.privacy
         return Rule(0 if round_ is None else round_.step, self._stepper.limits.places, privacy)
 
-    async def _place(self, ask: Ask, release: int) -> Offer:
+    async def _place(self, ask: SlotRequest, release: int) -> Offer:
         if self._stepper.is_due():  # no places in a round whose time is over
             await self._stepper.catch_up()
         for last in (False, True):
@@ -136,35 +136,35 @@ class Offers:
                     f"this round trains release {current}; fetch it and ask again",
                     retry_after=0,
                 )
-            if opening is not None and place.given in (Given.NEW, Given.HAD):
+            if opening is not None and place.given in (SlotDecision.NEW, SlotDecision.HAD):
                 return self._timed(opening.offer)
-            if place.given is Given.CLOSED and not last:
+            if place.given is SlotDecision.CLOSED and not last:
                 await self._stepper.catch_up()  # this process did not know
-                ask = Ask(ask.device)
+                ask = SlotRequest(ask.device)
                 continue
             break
         if self._stepper.is_over and self._stepper.round is None:
             raise Refusal(problems.TASK_OVER)
         raise self._later(place)
 
-    def _check(self, place: Place) -> None:
+    def _check(self, place: SlotResult) -> None:
         """Refuse what no round changes."""
-        if place.given is Given.EXPIRED:
+        if place.given is SlotDecision.EXPIRED:
             raise Refusal(problems.CERTIFICATE_EXPIRED, retry_after=0)
         if place.given in _FINAL:
             raise Refusal(_FINAL[place.given])
 
-    def _later(self, place: Place) -> Refusal:
+    def _later(self, place: SlotResult) -> Refusal:
         """Why not now, and when it could help to ask again."""
         stepper, limits, now = self._stepper, self._stepper.limits, self._clock()
         expected, step = stepper.expected, 0 if stepper.round is None else stepper.round.step
         seconds = retry_hints.until_next_round(stepper.round, expected, limits, now)
         problem, known = problems.NO_ROUND, place.device
-        if place.given is Given.TOO_SOON and known is not None:
+        if place.given is SlotDecision.TOO_SOON and known is not None:
             problem = problems.TOO_SOON
             rest = retry_hints.until_rested(known, stepper.plan.privacy.separation, step)
             seconds += max(0, rest - 1) * expected
-        elif place.given is Given.TOO_NEW and known is not None:
+        elif place.given is SlotDecision.TOO_NEW and known is not None:
             problem = problems.TOO_NEW
             seconds = retry_hints.until_old_enough(known, step, expected, now)
         least = self._settings.serve.retry_seconds

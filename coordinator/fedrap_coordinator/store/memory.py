@@ -13,19 +13,26 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from fedrap_coordinator.domain import decisions
-from fedrap_coordinator.domain.decisions import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.domain.decisions import (
+    RoundCounts,
+    Rule,
+    SlotRequest,
+    SlotResult,
+    Submission,
+    SubmissionResult,
+)
 from fedrap_coordinator.domain.records import (
     AT_ONCE,
     AdminRecord,
     Attribute,
     AuditEntry,
     AuditRow,
-    CatalogueView,
+    CataloguePage,
     Charge,
     Counts,
     DeviceRecord,
     DeviceStates,
-    Enrolment,
+    EnrolmentOutcome,
     Extent,
     Imported,
     Issuer,
@@ -76,19 +83,19 @@ class MemoryIdentity:
 
     async def enrol_signed(
         self, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
-    ) -> Enrolment:
+    ) -> EnrolmentOutcome:
         self._signed = {one: ends for one, ends in self._signed.items() if ends >= now}
         if ticket.digest in self._signed:
-            return Enrolment.USED
+            return EnrolmentOutcome.USED
         self._refuse_known(device)
         if ticket.account is not None:
             count = self._accounts.get(ticket.account, 0)
             if count >= ticket.most_devices:
-                return Enrolment.TOO_MANY
+                return EnrolmentOutcome.TOO_MANY
             self._accounts[ticket.account] = count + 1
         self._signed[ticket.digest] = ticket.expires_at
         self._add(device, public_key, now, terms)
-        return Enrolment.DONE
+        return EnrolmentOutcome.DONE
 
     def _refuse_known(self, device: bytes) -> None:
         if device in self._devices:
@@ -398,20 +405,22 @@ class MemoryStore(MemoryOperator):
         found = self._rounds.get(round_id)
         return None if found is None else found[0].phase
 
-    async def give_places(
-        self, round_id: bytes, asks: Sequence[Ask], rule: Rule, now: float
-    ) -> tuple[Sequence[Place], Tally]:
+    async def assign_slots(
+        self, round_id: bytes, asks: Sequence[SlotRequest], rule: Rule, now: float
+    ) -> tuple[Sequence[SlotResult], RoundCounts]:
         places = self._assigned.get(round_id, set())
-        batch = decisions.give_places(asks, self._tally(round_id), self._devices, places, rule, now)
+        batch = decisions.assign_slots(
+            asks, self._tally(round_id), self._devices, places, rule, now
+        )
         self._devices.update(batch.devices)
         places.update(batch.assigned)
         return batch.answers, self._tally(round_id)
 
-    def _tally(self, round_id: bytes) -> Tally:
+    def _tally(self, round_id: bytes) -> RoundCounts:
         if round_id not in self._rounds:
-            return Tally(None)
+            return RoundCounts(None)
         phase = self._rounds[round_id][0].phase
-        return Tally(phase, len(self._assigned[round_id]), len(self._updates[round_id]))
+        return RoundCounts(phase, len(self._assigned[round_id]), len(self._updates[round_id]))
 
     async def rounds(self, count: int) -> Sequence[RoundRow]:
         found = []
@@ -435,8 +444,8 @@ class MemoryStore(MemoryOperator):
         return device in self._assigned.get(round_id, ())
 
     async def add_updates(
-        self, round_id: bytes, sent: Sequence[Sent], most: int, now: float
-    ) -> tuple[Sequence[Added], Tally]:
+        self, round_id: bytes, sent: Sequence[Submission], most: int, now: float
+    ) -> tuple[Sequence[SubmissionResult], RoundCounts]:
         kept = self._updates.get(round_id, {})
         digests = {device: known.digest for device, known in kept.items()}
         places = frozenset(self._assigned.get(round_id, ()))
@@ -498,9 +507,9 @@ class MemoryStore(MemoryOperator):
         self._catalogue_version += bool(shown)
         return len(shown)
 
-    async def catalogue(self, start: int) -> CatalogueView:
+    async def catalogue(self, start: int) -> CataloguePage:
         retired = [row for row, gone in enumerate(self._items.values()) if gone]
-        return CatalogueView(self._catalogue_version, list(self._items)[start:], retired)
+        return CataloguePage(self._catalogue_version, list(self._items)[start:], retired)
 
     async def extent(self) -> Extent:
         return Extent(len(self._items), self._catalogue_version)

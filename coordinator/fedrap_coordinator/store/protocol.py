@@ -10,19 +10,26 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from fedrap_coordinator.domain.decisions import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.domain.decisions import (
+    RoundCounts,
+    Rule,
+    SlotRequest,
+    SlotResult,
+    Submission,
+    SubmissionResult,
+)
 from fedrap_coordinator.domain.records import (
     AT_ONCE,
     AdminRecord,
     Attribute,
     AuditEntry,
     AuditRow,
-    CatalogueView,
+    CataloguePage,
     Charge,
     Counts,
     DeviceRecord,
     DeviceStates,
-    Enrolment,
+    EnrolmentOutcome,
     Extent,
     Imported,
     Issuer,
@@ -129,7 +136,7 @@ class IdentityStore(Protocol):
 
     async def enrol_signed(
         self, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
-    ) -> Enrolment:
+    ) -> EnrolmentOutcome:
         """Use up a signed token's one-time id, count it for its account, and add the device.
 
         Raises:
@@ -252,9 +259,9 @@ class Store(IdentityStore, OperatorStore, Protocol):
         """The phase of any round ever opened."""
         ...
 
-    async def give_places(
-        self, round_id: bytes, asks: Sequence[Ask], rule: Rule, now: float
-    ) -> tuple[Sequence[Place], Tally]:
+    async def assign_slots(
+        self, round_id: bytes, asks: Sequence[SlotRequest], rule: Rule, now: float
+    ) -> tuple[Sequence[SlotResult], RoundCounts]:
         """Count the nonces of these requests, give places and charge for them."""
         ...
 
@@ -271,8 +278,8 @@ class Store(IdentityStore, OperatorStore, Protocol):
         ...
 
     async def add_updates(
-        self, round_id: bytes, sent: Sequence[Sent], most: int, now: float
-    ) -> tuple[Sequence[Added], Tally]:
+        self, round_id: bytes, sent: Sequence[Submission], most: int, now: float
+    ) -> tuple[Sequence[SubmissionResult], RoundCounts]:
         """Count the nonces of these requests and keep their sealed updates, `most` in all."""
         ...
 
@@ -311,7 +318,7 @@ class Store(IdentityStore, OperatorStore, Protocol):
         """Take items out of recommendations; their rows stay theirs. Returns how many."""
         ...
 
-    async def catalogue(self, start: int) -> CatalogueView:
+    async def catalogue(self, start: int) -> CataloguePage:
         """The items of row `start` and beyond."""
         ...
 

@@ -21,7 +21,14 @@ from typing import TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from fedrap_coordinator.domain.decisions import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.domain.decisions import (
+    RoundCounts,
+    Rule,
+    SlotRequest,
+    SlotResult,
+    Submission,
+    SubmissionResult,
+)
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.domain.records import (
     AT_ONCE,
@@ -29,12 +36,12 @@ from fedrap_coordinator.domain.records import (
     Attribute,
     AuditEntry,
     AuditRow,
-    CatalogueView,
+    CataloguePage,
     Charge,
     Counts,
     DeviceRecord,
     DeviceStates,
-    Enrolment,
+    EnrolmentOutcome,
     Extent,
     Imported,
     Issuer,
@@ -92,7 +99,7 @@ class SqlIdentity:
 
     async def enrol_signed(
         self, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms = AT_ONCE
-    ) -> Enrolment:
+    ) -> EnrolmentOutcome:
         return await self._run(sql_devices.enrol_signed, ticket, device, public_key, now, terms)
 
     async def device(self, device: bytes) -> DeviceRecord | None:
@@ -310,10 +317,10 @@ class SqlStore(SqlOperator):
     async def round_phase(self, round_id: bytes) -> Phase | None:
         return await self._look(sql_rounds.round_phase, round_id)
 
-    async def give_places(
-        self, round_id: bytes, asks: Sequence[Ask], rule: Rule, now: float
-    ) -> tuple[Sequence[Place], Tally]:
-        return await self._run(sql_rounds.give_places, round_id, asks, rule, now)
+    async def assign_slots(
+        self, round_id: bytes, asks: Sequence[SlotRequest], rule: Rule, now: float
+    ) -> tuple[Sequence[SlotResult], RoundCounts]:
+        return await self._run(sql_rounds.assign_slots, round_id, asks, rule, now)
 
     async def rounds(self, count: int) -> Sequence[RoundRow]:
         return await self._look(sql_rounds.rounds, count)
@@ -328,8 +335,8 @@ class SqlStore(SqlOperator):
         return await self._look(sql_devices.is_assigned, round_id, device)
 
     async def add_updates(
-        self, round_id: bytes, sent: Sequence[Sent], most: int, now: float
-    ) -> tuple[Sequence[Added], Tally]:
+        self, round_id: bytes, sent: Sequence[Submission], most: int, now: float
+    ) -> tuple[Sequence[SubmissionResult], RoundCounts]:
         return await self._run(sql_rounds.add_updates, round_id, sent, most, now)
 
     async def update_digest(self, round_id: bytes, device: bytes) -> bytes | None:
@@ -356,7 +363,7 @@ class SqlStore(SqlOperator):
     async def retire_items(self, items: Sequence[str]) -> int:
         return await self._run(sql_items.retire, items)
 
-    async def catalogue(self, start: int) -> CatalogueView:
+    async def catalogue(self, start: int) -> CataloguePage:
         return await self._look(sql_items.view, start)
 
     async def extent(self) -> Extent:

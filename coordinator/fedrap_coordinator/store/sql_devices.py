@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from fedrap_coordinator.domain.records import DeviceRecord, Enrolment, Terms, Ticket
+from fedrap_coordinator.domain.records import DeviceRecord, EnrolmentOutcome, Terms, Ticket
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import insert_once
 
@@ -44,13 +44,13 @@ def enrol(
 
 def enrol_signed(
     db: sa.Connection, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms
-) -> Enrolment:
+) -> EnrolmentOutcome:
     """Use up a one-time id; ids whose token is over are dropped, for the time refuses those."""
     s, a = t.signed_token.c, t.account.c
     db.execute(t.signed_token.delete().where(s.expires_at < now))
     known = db.scalar(sa.select(s.digest).where(s.digest == ticket.digest))
     if known is not None:
-        return Enrolment.USED
+        return EnrolmentOutcome.USED
     if ticket.account is not None:
         insert_once(db, t.account, digest=ticket.account, devices=0)
         counted = db.execute(
@@ -59,14 +59,14 @@ def enrol_signed(
             .values(devices=a.devices + 1)
         )
         if counted.rowcount != 1:
-            return Enrolment.TOO_MANY
+            return EnrolmentOutcome.TOO_MANY
     if not insert_once(db, t.signed_token, digest=ticket.digest, expires_at=ticket.expires_at):
         if ticket.account is not None:  # somebody was faster by a hair
             less = {"devices": a.devices - 1}
             db.execute(t.account.update().where(a.digest == ticket.account).values(less))
-        return Enrolment.USED
+        return EnrolmentOutcome.USED
     _add(db, device, public_key, now, terms)
-    return Enrolment.DONE
+    return EnrolmentOutcome.DONE
 
 
 def _add(db: sa.Connection, device: bytes, public_key: bytes, now: float, terms: Terms) -> None:

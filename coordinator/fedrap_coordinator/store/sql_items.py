@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from fedrap_coordinator.domain.records import (
     Attribute,
-    CatalogueView,
+    CataloguePage,
     Extent,
     Imported,
     ItemRow,
@@ -44,13 +44,13 @@ def retire(db: sa.Connection, items: Sequence[str]) -> int:
     return count
 
 
-def view(db: sa.Connection, start: int) -> CatalogueView:
+def view(db: sa.Connection, start: int) -> CataloguePage:
     """The items from row `start` on, and all retired rows."""
     names = sa.select(t.item.c.item_id).where(t.item.c.row >= start).order_by(t.item.c.row)
     items = list(db.scalars(names))
     gone = sa.select(t.item.c.row).where(t.item.c.retired).order_by(t.item.c.row)
     retired = list(db.scalars(gone))
-    return CatalogueView(_version(db), items, retired)
+    return CataloguePage(_version(db), items, retired)
 
 
 def extent(db: sa.Connection) -> Extent:

@@ -8,7 +8,14 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from fedrap_coordinator.domain import decisions
-from fedrap_coordinator.domain.decisions import Added, Ask, Place, Rule, Sent, Tally
+from fedrap_coordinator.domain.decisions import (
+    RoundCounts,
+    Rule,
+    SlotRequest,
+    SlotResult,
+    Submission,
+    SubmissionResult,
+)
 from fedrap_coordinator.domain.records import Charge, RoundRow, StoredRelease
 from fedrap_coordinator.domain.rounds import OVER, Phase, Round
 from fedrap_coordinator.store import schema as t
@@ -123,16 +130,16 @@ def round_phase(db: sa.Connection, round_id: bytes) -> Phase | None:
     return None if found is None else Phase(found)
 
 
-def give_places(
-    db: sa.Connection, round_id: bytes, asks: Sequence[Ask], rule: Rule, now: float
-) -> tuple[Sequence[Place], Tally]:
+def assign_slots(
+    db: sa.Connection, round_id: bytes, asks: Sequence[SlotRequest], rule: Rule, now: float
+) -> tuple[Sequence[SlotResult], RoundCounts]:
     """Read with locks, decide, write: nobody else gives a place in this round meanwhile."""
     tally, names = _locked(db, round_id), sorted({ask.device for ask in asks})
     devices, a = sql_devices.locked(db, names), t.assignment.c
     had = db.scalars(
         sa.select(a.device_id).where(a.round_id == round_id, a.device_id.in_(names))
     ).all()
-    batch = decisions.give_places(asks, tally, devices, map(bytes, had), rule, now)
+    batch = decisions.assign_slots(asks, tally, devices, map(bytes, had), rule, now)
     sql_devices.charge(db, batch.devices.values())
     if not batch.assigned:
         return batch.answers, tally
@@ -144,8 +151,8 @@ def give_places(
 
 
 def add_updates(
-    db: sa.Connection, round_id: bytes, sent: Sequence[Sent], most: int, now: float
-) -> tuple[Sequence[Added], Tally]:
+    db: sa.Connection, round_id: bytes, sent: Sequence[Submission], most: int, now: float
+) -> tuple[Sequence[SubmissionResult], RoundCounts]:
     """Read with locks, decide, write: nobody else adds to this round or ends it meanwhile."""
     tally, names = _locked(db, round_id), sorted({one.device for one in sent})
     devices = sql_devices.locked(db, names)
@@ -171,10 +178,14 @@ def add_updates(
     return batch.answers, tally
 
 
-def _locked(db: sa.Connection, round_id: bytes) -> Tally:
+def _locked(db: sa.Connection, round_id: bytes) -> RoundCounts:
     """The round, for this transaction alone until it ends."""
     row = db.execute(_TALLY, {"round": round_id}).first()
-    return Tally(None) if row is None else Tally(Phase(row.phase), row.assigned, row.accepted)
+    return (
+        RoundCounts(None)
+        if row is None
+        else RoundCounts(Phase(row.phase), row.assigned, row.accepted)
+    )
 
 
 def _count(db: sa.Connection, round_id: bytes, **counts: int) -> None:

@@ -30,7 +30,7 @@ from fedrap_core.paper.objective import (
     loss,
 )
 from fedrap_core.paper.problem import PaperProblem, PaperResult, Schedule
-from fedrap_core.sparse import RowUpdate, triangle_size
+from fedrap_core.sparse import RowUpdate, packed_size
 
 LIMIT = 1e4  # no entry of u, C or D of a sane model comes near
 GROWTH = 100.0  # largest entry after a round over 1 + the largest before it
@@ -110,7 +110,7 @@ def finish(problem: PaperProblem, model: LocalModel, losses: Vector) -> PaperRes
     """
     check_result(problem, model, losses)
     dim = len(model.user)
-    triangle = np.zeros(triangle_size(dim))  # `solve` has x x' here; one format serves both
+    triangle = np.zeros(packed_size(dim))  # `solve` has x x' here; one format serves both
     if not problem.shares:
         update = RowUpdate(np.zeros(0, dtype=np.int64), np.zeros((0, dim)), triangle)
         return PaperResult(model.user, model.bias, model.personal, update, losses)

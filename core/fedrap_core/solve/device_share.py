@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fedrap_core.model import CommonItems, Floats, History, Rows
 from fedrap_core.plan import SolveMethod
 from fedrap_core.solve.user import base_system, solve_user
-from fedrap_core.sparse import RowUpdate, pack_triangle
+from fedrap_core.sparse import RowUpdate, pack_gram
 
 Matrix = npt.NDArray[np.float64]
 
@@ -72,7 +72,7 @@ def compute_share(problem: ShareProblem) -> LocalShare:
     user, _ = solve_user(problem.own, problem.weights, problem.base)  # x, (k,)
     predicted = problem.own @ user  # (n,)
     gradients = np.outer(problem.weights * (predicted - 1.0), user)  # (n, k)
-    triangle = pack_triangle(np.outer(user, user))  # (k(k+1)/2,)
+    triangle = pack_gram(np.outer(user, user))  # (k(k+1)/2,)
     # At the minimum the objective is sum a - sum a·<x,C>; at x = 0 it is sum a.
     total = float(problem.weights.sum())
     loss = 1.0 - float(problem.weights @ predicted) / total if total else 1.0
@@ -143,5 +143,5 @@ def join_shares(problem: RoundProblem, shares: Sequence[LocalShare]) -> LocalSha
     # No item is the target of two prefixes, so plain indexing adds each once.
     values[problem.targets] += share * len(values) / count * missed[:, None] * users
     triangle = (1.0 - share) * whole.update.triangle
-    triangle = triangle + share / count * pack_triangle(users.T @ users)
+    triangle = triangle + share / count * pack_gram(users.T @ users)
     return LocalShare(RowUpdate(whole.update.rows, values, triangle), whole.user, whole.loss)

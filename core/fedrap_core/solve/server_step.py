@@ -32,7 +32,7 @@ import numpy.typing as npt
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import Rows
 from fedrap_core.plan import Count, NotNegative, Positive, SolveMethod
-from fedrap_core.sparse import nearest_semidefinite, unpack_triangle
+from fedrap_core.sparse import nearest_semidefinite, unpack_gram
 
 Floats = npt.NDArray[np.float64]
 MARGIN = 4.0  # noise of k numbers is longer than sqrt(k) + 4 deviations once in 3,000 rows
@@ -185,7 +185,7 @@ def learn_step(
         return state
     if not (np.all(np.isfinite(total.values)) and np.all(np.isfinite(total.triangle))):
         raise BrokenModel("the sum of the round is not finite")
-    seen = unpack_triangle(total.triangle / total.devices, dim)  # (k, k)
+    seen = unpack_gram(total.triangle / total.devices, dim)  # (k, k)
     seen = nearest_semidefinite(seen)  # noise can push a mean of x x' out of its cone
     gram = (
         seen if state.gram is None else learning.memory * state.gram + (1 - learning.memory) * seen

@@ -58,7 +58,7 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class Taste:
+class UserRepresentation:
     """One user under one release: all that recommending and explaining need."""
 
     items: Rows  # (n,) distinct items of the history, newest first
@@ -111,7 +111,7 @@ def _solve(system: Matrix, right: Vector) -> Vector:
     return found
 
 
-def likeness(left: Floats, right: Floats, power: float) -> Matrix:
+def similarity(left: Floats, right: Floats, power: float) -> Matrix:
     """kappa = max(0, cos)^p between rows of C; a zero row is like nothing: (len, len)."""
     a = np.linalg.norm(left, axis=1)[:, None]
     b = np.linalg.norm(right, axis=1)[None, :]
@@ -127,7 +127,7 @@ def personal_offsets(own: Matrix, weights: Vector, user: Vector, scoring: Scorin
     residual = 1.0 - own @ user  # (n,)
     # With t = a_l/max a the system times t on both sides: no division where a weight faded to 0.
     trust = weights / max(float(weights.max()), np.finfo(np.float64).tiny)  # (n,)
-    kernel = trust[:, None] * likeness(own, own, scoring.power)  # (n, n)
+    kernel = trust[:, None] * similarity(own, own, scoring.power)  # (n, n)
     return _solve(kernel + scoring.sigma * np.eye(len(own)), trust * residual)
 
 
@@ -140,16 +140,18 @@ def moments_of(own: Matrix, weights: Floats, scoring: Scoring) -> Moments:
     )
 
 
-def derive_taste(common: CommonItems, gram: Floats, history: History, scoring: Scoring) -> Taste:
+def derive_user(
+    common: CommonItems, gram: Floats, history: History, scoring: Scoring
+) -> UserRepresentation:
     """u and D of a user whose history, newest first, is given. `gram` is C'C of `common`."""
     moments = moments_of(common.take(history.rows), history.weights, scoring)
     return _taste(common, gram, history, scoring, moments)
 
 
-def follow_taste(
-    taste: Taste, common: CommonItems, gram: Floats, history: History, scoring: Scoring
-) -> Taste:
-    """`derive_taste` of a history that has one more interaction, its first, than `taste` had."""
+def follow_user(
+    taste: UserRepresentation, common: CommonItems, gram: Floats, history: History, scoring: Scoring
+) -> UserRepresentation:
+    """`derive_user` of a history that has one more interaction, its first, than `taste` had."""
     row = common.take(history.rows[:1])[0]  # (k,)
     moments = taste.moments.after(row, float(history.weights[0]), scoring)
     return _taste(common, gram, history, scoring, moments)
@@ -157,7 +159,7 @@ def follow_taste(
 
 def _taste(
     common: CommonItems, gram: Floats, history: History, scoring: Scoring, moments: Moments
-) -> Taste:
+) -> UserRepresentation:
     base = base_system(gram, scoring.w0, scoring.ridge)
     matrix, right = moments.system(base, scoring)
     user = _solve(matrix, right)  # (k,)
@@ -166,22 +168,22 @@ def _taste(
     near = common.take(items[newest])  # (p, k)
     offsets = personal_offsets(near, weights[newest], user, scoring)
     personal = PersonalItems(items[newest], offsets)
-    return Taste(items, weights, user, matrix, personal, near, moments)
+    return UserRepresentation(items, weights, user, matrix, personal, near, moments)
 
 
-def borrowed(taste: Taste, rows: Rows, theirs: Matrix, scoring: Scoring) -> Matrix:
+def smoothed(taste: UserRepresentation, rows: Rows, theirs: Matrix, scoring: Scoring) -> Matrix:
     """<u, D_j> split over the items that own a row of D: (len(rows), n_personal).
 
     An item with a row of its own has all of it there; any other borrows from its likes.
     """
-    part = scoring.rho * likeness(theirs, taste.near, scoring.power) * taste.personal.offsets
+    part = scoring.rho * similarity(theirs, taste.near, scoring.power) * taste.personal.offsets
     mine = rows[:, None] == taste.personal.rows[None, :]  # (len(rows), n)
     known = mine.any(axis=1)
     part[known] = np.where(mine[known], taste.personal.offsets, 0.0)
     return np.asarray(part)
 
 
-def shared_parts(taste: Taste, own: Matrix, theirs: Matrix) -> Matrix:
+def shared_parts(taste: UserRepresentation, own: Matrix, theirs: Matrix) -> Matrix:
     """<u, C_j> split exactly over the history: a_l·C_j'M^-1 C_l: (len(theirs), n).
 
     `own` are the rows of C of `taste.items`, (n, k).

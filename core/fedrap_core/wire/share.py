@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fedrap_core.errors import MalformedMessage, WrongShape
 from fedrap_core.model import Floats
 from fedrap_core.quantize import QuantizedRows, quantize_rows
-from fedrap_core.sparse import RowUpdate, bucket_bytes, triangle_size
+from fedrap_core.sparse import RowUpdate, bucket_bytes, packed_size
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Share
 
@@ -36,7 +36,7 @@ def encode_share(update: RowUpdate, uniform: Floats) -> bytes:
     """The padded plaintext of an update; `uniform` are numbers in [0, 1) for the rounding."""
     count, dim = update.values.shape
     folded = np.zeros(folded_rows(dim) * dim)
-    folded[: triangle_size(dim)] = update.triangle
+    folded[: packed_size(dim)] = update.triangle
     rows = quantize_rows(update.values, uniform[:count])
     triangle = quantize_rows(folded.reshape(-1, dim), uniform[count:])
     body = encode(
@@ -74,7 +74,7 @@ def decode_share(raw: bytes, dim: int) -> RowUpdate:
     rows = np.frombuffer(_whole(share.rows, 4), dtype="<u4").astype(np.int64)
     values = _dequantize(share.values, share.scales, len(rows), dim)
     triangle = _dequantize(share.triangle, share.triangle_scales, folded_rows(dim), dim)
-    return RowUpdate(rows, values, triangle.ravel()[: triangle_size(dim)], share.fits)
+    return RowUpdate(rows, values, triangle.ravel()[: packed_size(dim)], share.fits)
 
 
 def _dequantize(values: bytes, scales: bytes, count: int, dim: int) -> npt.NDArray[np.float64]:

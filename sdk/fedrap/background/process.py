@@ -26,7 +26,7 @@ from fedrap.background.conditions import Conditions
 from fedrap.background.scheduler import Background, Pace
 from fedrap.errors import InsideEventLoop
 from fedrap.results import RoundReport
-from fedrap.rounds.session import Joiner, ignore
+from fedrap.rounds.session import RoundSession, ignore
 from fedrap.storage.device_state import DeviceState
 
 CLOSE_SECONDS = 2.0
@@ -123,10 +123,10 @@ log = logging.getLogger(__name__)
 OnError = Callable[[Exception], None]
 
 
-class Runtime:
+class DeviceProcess:
     """Owns the thread of one device. `on_error` hears what its rounds swallow."""
 
-    def __init__(self, state: DeviceState, joiner: Joiner, on_error: OnError | None) -> None:
+    def __init__(self, state: DeviceState, joiner: RoundSession, on_error: OnError | None) -> None:
         self._state = state
         self._joiner = joiner
         self._on_error = on_error

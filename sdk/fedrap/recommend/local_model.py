@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedrap.recommend.release import Held, ItemList
-from fedrap.recommend.scorers import PaperView, SolveView, View
+from fedrap.recommend.release import ItemList, ReleaseHeader
+from fedrap.recommend.scorers import PaperScorer, Scorer, SolveScorer
 from fedrap.results import Interaction, Reason, Recommendation
 from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
@@ -28,7 +28,11 @@ class LocalModel:
     """One release with one catalogue; a sync makes a new one."""
 
     def __init__(
-        self, held: Held, common: CommonItems, catalogue: ItemList, ids: ItemIds | None = None
+        self,
+        held: ReleaseHeader,
+        common: CommonItems,
+        catalogue: ItemList,
+        ids: ItemIds | None = None,
     ) -> None:
         """`ids` are those of the catalogue, where they were read before."""
         self.common = common
@@ -45,7 +49,7 @@ class LocalModel:
         self._lock = threading.RLock()  # an app recommends while a round is being prepared
         self._read = 0  # interactions that were looked up
         self._known: list[tuple[int, float]] = []  # row and weight of those in C, oldest first
-        self._view: tuple[int, PaperState | None, View] | None = None
+        self._view: tuple[int, PaperState | None, Scorer] | None = None
 
     def anew(self) -> LocalModel:
         """The same release without what this one remembers of the history."""
@@ -109,7 +113,7 @@ class LocalModel:
             self._recommendation(view, ranked, place, reasons) for place in range(len(ranked.rows))
         ]
 
-    def _view_of(self, interactions: Sequence[Interaction], trained: PaperState | None) -> View:
+    def _view_of(self, interactions: Sequence[Interaction], trained: PaperState | None) -> Scorer:
         """Worked out once for as long as the history and the trained state stay as they are."""
         with self._lock:
             history = self.history(interactions)
@@ -119,15 +123,15 @@ class LocalModel:
                 self._view = known
             return known[2]
 
-    def _new_view(self, history: History, trained: PaperState | None) -> View:
+    def _new_view(self, history: History, trained: PaperState | None) -> Scorer:
         if isinstance(self.scoring, PaperScoring):
             start = first_state(self.scoring.seed, self.common.dim)
-            return PaperView(self.common, start if trained is None else trained)
+            return PaperScorer(self.common, start if trained is None else trained)
         before = None
         if self._view is not None and self._view[0] == len(history.rows) - 1:
             last = self._view[2]
-            before = last.taste if isinstance(last, SolveView) else None
-        return SolveView(self.common, self.gram, history, self.scoring, before)
+            before = last.taste if isinstance(last, SolveScorer) else None
+        return SolveScorer(self.common, self.gram, history, self.scoring, before)
 
     def similar(self, item: str, n: int) -> list[tuple[str, float]]:
         """The n items most like this one in the shared view; none for an unknown item."""
@@ -146,7 +150,7 @@ class LocalModel:
         return row if row is not None and row < self.common.size else None
 
     def _recommendation(
-        self, view: View, ranked: Ranked, place: int, reasons: bool
+        self, view: Scorer, ranked: Ranked, place: int, reasons: bool
     ) -> Recommendation:
         row = int(ranked.rows[place])
         shared, personal = float(ranked.shared[place]), float(ranked.personal[place])

@@ -11,7 +11,7 @@ from fedrap_core.wire.messages import Catalogue, Delta, Release
 from fedrap_core.wire.releases import apply_delta, unpack_release
 
 
-class Held(msgspec.Struct, frozen=True):
+class ReleaseHeader(msgspec.Struct, frozen=True):
     """What is kept of a release beside its numbers."""
 
     version: int
@@ -60,7 +60,7 @@ def read_release(message: Release | Delta, old: CommonItems | None) -> CommonIte
     return apply_delta(old, message)
 
 
-def head_of(message: Release | Delta) -> Held:
+def head_of(message: Release | Delta) -> ReleaseHeader:
     """The head of a release."""
     m = message
-    return Held(m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld)
+    return ReleaseHeader(m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld)

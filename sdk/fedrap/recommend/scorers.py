@@ -1,7 +1,7 @@
 """How one user sees the items of a release, by the method that made it.
 
-`SolveView` derives u and D from the history; `PaperView` takes those that were trained. Both give
-the score as shared part + personal part.
+`SolveScorer` derives u and D from the history, `PaperScorer` takes those that were trained. Both
+give the score as shared part + personal part.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from fedrap_core.model import CommonItems, Floats, History, Rows
 from fedrap_core.paper.problem import PaperState, score_items
 from fedrap_core.plan import Scoring
 from fedrap_core.ranking import Ranked, Reasons, explain, rank, top_k
-from fedrap_core.solve.user import Taste, derive_taste, follow_taste
+from fedrap_core.solve.user import UserRepresentation, derive_user, follow_user
 
 
-class View(Protocol):
+class Scorer(Protocol):
     """One user under one release."""
 
     def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
@@ -31,7 +31,7 @@ class View(Protocol):
         """The rows of D, and <u, D_j> of each."""
 
 
-class SolveView:
+class SolveScorer:
     """`solve`: everything follows from the history."""
 
     def __init__(
@@ -40,15 +40,15 @@ class SolveView:
         gram: Floats,
         history: History,
         scoring: Scoring,
-        before: Taste | None = None,
+        before: UserRepresentation | None = None,
     ) -> None:
         """`before` is the taste of the same history without its newest interaction."""
         self._common = common
         self._scoring = scoring
         if before is None:
-            self.taste = derive_taste(common, gram, history, scoring)
+            self.taste = derive_user(common, gram, history, scoring)
         else:
-            self.taste = follow_taste(before, common, gram, history, scoring)
+            self.taste = follow_user(before, common, gram, history, scoring)
 
     def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
         return rank(self._common, self.taste, self._scoring, n, allowed)
@@ -60,7 +60,7 @@ class SolveView:
         return self.taste.personal.rows, self.taste.personal.offsets
 
 
-class PaperView:
+class PaperScorer:
     """`paper`: u and D as the last round left them; there is no exact split over the history."""
 
     def __init__(self, common: CommonItems, state: PaperState) -> None:

@@ -44,7 +44,7 @@ def ignore(error: Exception) -> None:
     """For callers that are told otherwise."""
 
 
-class Joiner:
+class RoundSession:
     """Runs rounds and syncs, one round at a time."""
 
     def __init__(

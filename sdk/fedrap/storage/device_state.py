@@ -19,12 +19,12 @@ import numpy as np
 
 from fedrap.errors import StoreBusy, StoreClosed
 from fedrap.recommend.local_model import LocalModel
-from fedrap.recommend.release import Held, ItemList, head_of, read_release
+from fedrap.recommend.release import ItemList, ReleaseHeader, head_of, read_release
 from fedrap.results import Interaction
 from fedrap.rounds.ledger import Entry
 from fedrap.rounds.prepare import Prepared
 from fedrap.storage.database import DeviceStore
-from fedrap.storage.history import Retention, Taps
+from fedrap.storage.history import InteractionLog, Retention
 from fedrap.storage.release_codec import (
     CatalogueHead,
     TrainedBlock,
@@ -44,7 +44,7 @@ from fedrap_core.wire.keys import new_private_key, private_to_bytes
 from fedrap_core.wire.messages import Delta, Release
 
 
-class Gate:
+class StateLock:
     """A re-entrant lock that runs `check` on entering; what it raises, the caller gets."""
 
     def __init__(self, check: Callable[[], None]) -> None:
@@ -101,14 +101,14 @@ class DeviceState:
         self._retention = retention or Retention()
         self._closed = False
         self._process = os.getpid()
-        self._lock = Gate(self._check_usable)
+        self._lock = StateLock(self._check_usable)
         self._load()
         self.expire()
 
     def _load(self) -> None:
         """Read everything from the store."""
         store = self._store
-        self._taps = Taps(store.numbered_interactions())
+        self._taps = InteractionLog(store.numbered_interactions())
         self._consents = store.get("consents", list[Consent]) or []
         self._credentials = store.get("credentials", Credentials)
         self._entries = store.get("ledger", list[Entry]) or []
@@ -119,7 +119,7 @@ class DeviceState:
         self._trained = unpack_trained(store.get("trained", TrainedBlock))
         self._dropped = store.get("dropped", int) or 0
         self._model: LocalModel | None = None
-        held = store.get("held", Held)
+        held = store.get("held", ReleaseHeader)
         if held is not None:
             common = load_common(held, lambda name: store.get(name, bytes))
             self._model = LocalModel(held, common, self._catalogue)
@@ -179,7 +179,7 @@ class DeviceState:
 
     def after_fork_in_child(self) -> None:
         """The store is the parent's. The next use takes it, if the parent has given it back."""
-        self._lock = Gate(self._check_usable)
+        self._lock = StateLock(self._check_usable)
         self._store.abandon()
 
     def record(self, interactions: Sequence[Interaction]) -> None:

@@ -59,7 +59,7 @@ class Retention:
         return young[len(young) - self.max_interactions + self.max_interactions // _PART :]
 
 
-class Taps:
+class InteractionLog:
     """Oldest first, whatever the order in which they were recorded."""
 
     def __init__(self, numbered: Sequence[tuple[int, Interaction]]) -> None:
@@ -90,11 +90,13 @@ class Taps:
         oldest = self.interactions[0].at if self.interactions else math.inf
         return retention.due(len(self), oldest, now)
 
-    def allowed(self, retention: Retention, now: float) -> tuple[Taps, list[int]]:
+    def allowed(self, retention: Retention, now: float) -> tuple[InteractionLog, list[int]]:
         """Those that may stay, and the numbers of the others."""
         kept = [self._numbered[place] for place in retention.kept(self.interactions, now)]
         staying = {number for number, _ in kept}
-        return Taps(kept), [number for number, _ in self._numbered if number not in staying]
+        return InteractionLog(kept), [
+            number for number, _ in self._numbered if number not in staying
+        ]
 
 
 def _time(numbered: tuple[int, Interaction]) -> float:

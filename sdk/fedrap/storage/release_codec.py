@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from fedrap.errors import StoreDamaged
-from fedrap.recommend.release import Held, ItemList, head_of
+from fedrap.recommend.release import ItemList, ReleaseHeader, head_of
 from fedrap_core.model import CommonItems, Rows
 from fedrap_core.paper.problem import PaperState
 from fedrap_core.quantize import QuantizedRows
@@ -45,7 +45,7 @@ def kept_blocks(message: Release | Delta, common: CommonItems) -> dict[str, obje
     return {"held": head_of(message), **chunks}
 
 
-def load_common(held: Held, read: Callable[[str], bytes | None]) -> CommonItems:
+def load_common(held: ReleaseHeader, read: Callable[[str], bytes | None]) -> CommonItems:
     """C from its chunks. The store vouches for their bytes.
 
     Raises:

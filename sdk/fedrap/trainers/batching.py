@@ -96,7 +96,7 @@ def unpack_shares(
 
 @lru_cache(maxsize=8)
 def _upper(dim: int) -> npt.NDArray[np.int64]:
-    """Places of the upper triangle in a flat k x k matrix, in the order of `pack_triangle`."""
+    """Places of the upper triangle in a flat k x k matrix, in the order of `pack_gram`."""
     rows, columns = np.triu_indices(dim)
     return np.asarray(rows * dim + columns, dtype=np.int64)
 

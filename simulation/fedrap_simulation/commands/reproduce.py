@@ -58,10 +58,10 @@ def add_reproduce_parser(commands: Any) -> None:
 
 def run_reproduce(arguments: argparse.Namespace) -> int:
     """Do it with progress on stderr; the path of the report on stdout. 1 if anything failed."""
-    from fedrap_simulation.paper_report.request import Order
+    from fedrap_simulation.paper_report.request import ReportRequest
     from fedrap_simulation.paper_report.run import reproduce
 
-    order = Order(
+    order = ReportRequest(
         data=arguments.data,
         out=arguments.out,
         seeds=arguments.seeds,

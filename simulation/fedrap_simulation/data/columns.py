@@ -201,7 +201,7 @@ def _not_a_time(word: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class RawTable:
     """The columns that matter, as the file has them."""
 
     content: Content
@@ -211,7 +211,7 @@ class Table:
     month_first: bool = False
 
 
-def make_interactions(table: Table, name: str) -> Interactions:
+def make_interactions(table: RawTable, name: str) -> Interactions:
     """Interactions out of a table, in the order of the file.
 
     Raises:
@@ -241,21 +241,21 @@ def make_interactions(table: Table, name: str) -> Interactions:
     return select(data, clicks > 0)
 
 
-def _ids(table: Table, role: Role) -> Words:
+def _ids(table: RawTable, role: Role) -> Words:
     column = table.columns[role]
     assert isinstance(column, Words)  # readers give ids as words, whatever the file has
     check_ids(column, role)
     return column
 
 
-def _numbers(table: Table, role: Role) -> Numbers | None:
+def _numbers(table: RawTable, role: Role) -> Numbers | None:
     column = table.columns.get(role)
     if isinstance(column, Words):
         return to_numbers(column, role)
     return _finite(column, role)
 
 
-def _times(table: Table) -> Numbers | None:
+def _times(table: RawTable) -> Numbers | None:
     column = table.columns.get("time")
     if isinstance(column, Words):
         return to_times(column, month_first=table.month_first)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrap_simulation.data.columns import Role, Table, Words, find_places, missing_words
+from fedrap_simulation.data.columns import RawTable, Role, Words, find_places, missing_words
 from fedrap_simulation.data.content import Content
 from fedrap_simulation.data.errors import MissingExtra
 from fedrap_simulation.data.interactions import Numbers
@@ -33,7 +33,7 @@ def arrow(module: str = "pyarrow") -> Any:
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def read_parquet_table(content: Content) -> Table:
+def read_parquet_table(content: Content) -> RawTable:
     """The columns of a Parquet file that matter.
 
     Raises:
@@ -62,7 +62,7 @@ def read_parquet_table(content: Content) -> Table:
             else _values(content, column, role)
         )
     form = "Parquet (clicks only)" if "click" in columns else "Parquet"
-    return Table(content, columns, form, lambda row: f"row {row + 1}")
+    return RawTable(content, columns, form, lambda row: f"row {row + 1}")
 
 
 def _ids(content: Content, column: Any, role: Role, name: str) -> Words:

@@ -33,7 +33,7 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class PlantedPopulation:
     """Histories, one held-out item each, and the chances that both were drawn from."""
 
     items: list[str]
@@ -49,7 +49,7 @@ class Population:
         return counts
 
 
-def make_population(shape: Shape, seed: int) -> Population:
+def make_population(shape: Shape, seed: int) -> PlantedPopulation:
     """Draw a population; the same seed gives the same one."""
     rng = np.random.default_rng(seed)
     chances = _taste_chances(shape, rng)  # (tastes, items)
@@ -60,7 +60,7 @@ def make_population(shape: Shape, seed: int) -> Population:
         held_out.append(drawn[-1])
         planted.append(chance)
     names = [f"item-{row:04d}" for row in range(shape.items)]
-    return Population(names, histories, np.array(held_out), np.array(planted))
+    return PlantedPopulation(names, histories, np.array(held_out), np.array(planted))
 
 
 def _taste_chances(shape: Shape, rng: np.random.Generator) -> npt.NDArray[np.float64]:

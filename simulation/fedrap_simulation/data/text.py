@@ -18,8 +18,8 @@ import numpy as np
 
 from fedrap_simulation.data.columns import (
     Places,
+    RawTable,
     Role,
-    Table,
     Words,
     find_places,
     is_typed,
@@ -177,7 +177,7 @@ _FIRST_LINE = re.compile(rb"[\r\n]*([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 _BLOCK = 1 << 24  # bytes; no line may be longer
 
 
-def read_text_table(content: Content) -> Table:
+def read_text_table(content: Content) -> RawTable:
     """The columns of a text file that matter, every cell still a word.
 
     Raises:
@@ -198,7 +198,7 @@ def read_text_table(content: Content) -> Table:
     columns: dict[Any, Any] = {
         role: _words(table.column(str(place))) for role, place in layout.places.items()
     }
-    return Table(
+    return RawTable(
         content,
         columns,
         layout.form,

@@ -36,7 +36,7 @@ SHARE_OF_MEMORY = 0.75  # what D may take of this machine's
 
 
 @dataclass(eq=False)
-class Population:
+class PaperDevices:
     """Everybody's state; rounds change it in place."""
 
     model: Model
@@ -50,7 +50,7 @@ class Population:
         return out
 
 
-def first_population(task: Task, method: PaperMethod, seed: int, *, alike: bool) -> Population:
+def first_devices(task: Task, method: PaperMethod, seed: int, *, alike: bool) -> PaperDevices:
     """C from N(0, 1), D from N(0, spread^2), and the same u for everybody.
 
     With `alike` every device starts with the same D, as in the authors' code; else each with a
@@ -72,7 +72,7 @@ def first_population(task: Task, method: PaperMethod, seed: int, *, alike: bool)
             first = method.spread * rng.standard_normal(shape, dtype=np.float32)  # (m, k)
         personal[device] = first
     user = np.tile(initial_user(method.seed, method.dim).astype(np.float32), (task.users, 1))
-    return Population(Model(common, personal, user, np.zeros(task.users, dtype=np.float32)))
+    return PaperDevices(Model(common, personal, user, np.zeros(task.users, dtype=np.float32)))
 
 
 def paper_rounds(
@@ -83,14 +83,14 @@ def paper_rounds(
     privacy: Privacy | None = None,
     averaging: Averaging | None = None,
     alike: bool = True,
-) -> Iterator[Population]:
+) -> Iterator[PaperDevices]:
     """The population after each round: one object, so only its newest state is valid.
 
     Deltas are clipped, and their sum noised, only where `privacy` is given: the paper's own method
     does neither.
     """
     averaging = averaging or Averaging()
-    people = first_population(task, method, seed, alike=alike)
+    people = first_devices(task, method, seed, alike=alike)
     order = deal_out(task.train)
     train, barred = as_items(task.train), as_items(task.barred)
     sums = np.zeros((HANDS, *people.model.common.shape), dtype=np.float32)

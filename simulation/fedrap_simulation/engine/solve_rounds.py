@@ -17,7 +17,7 @@ from fedrap_core.plan import SolveMethod
 from fedrap_core.privacy.banded import INDEPENDENT, inverse_series
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
-from fedrap_core.sparse import bucket_bytes, triangle_size
+from fedrap_core.sparse import bucket_bytes, packed_size
 from fedrap_core.wire.share import folded_rows
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.compiled import Floats, Ints, Matrix, Singles
@@ -99,7 +99,7 @@ def sum_shares(
     """The sum of all shares, as the coordinator's accumulator would have it without noise."""
     base = method.w0 * common.T @ common + method.ridge * np.eye(method.dim)  # (k, k)
     total = np.zeros_like(common)  # (m, k)
-    triangle = np.zeros(triangle_size(method.dim))
+    triangle = np.zeros(packed_size(method.dim))
     touched = np.zeros(len(common), dtype=np.bool_)
     for block, users in enumerate(blocks_of(histories)):
         part = histories.some(users)
@@ -188,7 +188,7 @@ def upload_bytes(histories: Histories, dim: int, *, int8: bool = True) -> float:
     Without `int8` the same rows and triangle in plain float32, which no device sends.
     """
     if not int8:
-        numbers = float(histories.lengths.mean()) * (dim + 1) + triangle_size(dim)
+        numbers = float(histories.lengths.mean()) * (dim + 1) + packed_size(dim)
         return 4.0 * numbers
     per_row = 4 + 4 + dim  # row number, scale, int8 values
     frame = 4 + 100 + folded_rows(dim) * (4 + dim)  # length, field names, triangle
@@ -215,7 +215,7 @@ class Bands:
     def noised(self, total: RoundSum) -> RoundSum:
         """The sum as the coordinator would see it."""
         size = self._items * self._dim
-        noise = self._rng.normal(0.0, self._stddev, size + triangle_size(self._dim))
+        noise = self._rng.normal(0.0, self._stddev, size + packed_size(self._dim))
         for weight, before in zip(self._tail, self._past, strict=False):
             noise -= weight * before
         self._past = [noise, *self._past][: len(self._tail)]

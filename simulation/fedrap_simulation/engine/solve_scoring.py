@@ -35,7 +35,7 @@ def once(histories: Histories, items: int) -> tuple[Histories, Rows]:
 
 
 @dataclass(frozen=True, eq=False)
-class Tastes:
+class UserRepresentations:
     """u of every user, and what D is made of."""
 
     common: Matrix  # (m, k)
@@ -71,8 +71,8 @@ class Tastes:
         )
 
 
-def derive_tastes(common: Matrix, histories: Histories, scoring: Scoring) -> Tastes:
-    """u and d of every user, as `derive_taste` of the core has them."""
+def derive_users(common: Matrix, histories: Histories, scoring: Scoring) -> UserRepresentations:
+    """u and d of every user, as `derive_user` of the core has them."""
     dim = common.shape[1]
     base = scoring.w0 * common.T @ common + scoring.ridge * np.eye(dim)
     fade = scoring.gamma + scoring.beta * np.exp(-ages(histories) / scoring.tau)
@@ -82,7 +82,7 @@ def derive_tastes(common: Matrix, histories: Histories, scoring: Scoring) -> Tas
     offsets = personal_offsets(
         near.starts, near.items, summed, common, users, scoring.sigma, scoring.power
     )
-    return Tastes(common, users, histories.lengths, near, offsets, scoring)
+    return UserRepresentations(common, users, histories.lengths, near, offsets, scoring)
 
 
 def _newest(

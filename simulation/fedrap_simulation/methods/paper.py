@@ -27,7 +27,7 @@ from fedrap_core.paper.averaging import Averaging
 from fedrap_core.paper.variants import NAMES, Variant, make_variant
 from fedrap_core.plan import PaperMethod
 from fedrap_simulation.data.interactions import Rows
-from fedrap_simulation.engine.paper_rounds import Population, paper_rounds
+from fedrap_simulation.engine.paper_rounds import PaperDevices, paper_rounds
 from fedrap_simulation.evaluation.metrics import hits, measure
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, Scores, Watch
@@ -49,7 +49,7 @@ PUBLISHED: tuple[dict[str, float], ...] = (
 class Personalised:
     """Everybody's model after some rounds: z = <u, C + D> + b."""
 
-    people: Population
+    people: PaperDevices
     cost: Cost
 
     def scores(self, users: Rows) -> Scores:
@@ -148,7 +148,7 @@ class FedRap:
             yield Personalised(people, FREE if made.centralised else dense_cost(people, made))
 
 
-def dense_cost(people: Population, made: Variant) -> Cost:
+def dense_cost(people: PaperDevices, made: Variant) -> Cost:
     """As published: all of C as float32 both ways, in every round; nothing where there is no C."""
     common = people.model.common  # (m, k)
     if not made.method.common:

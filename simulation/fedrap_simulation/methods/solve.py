@@ -27,7 +27,7 @@ from fedrap_core.solve.server_step import Learning
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.compiled import Matrix
 from fedrap_simulation.engine.solve_rounds import Released, Schedule, run_rounds, upload_bytes
-from fedrap_simulation.engine.solve_scoring import Tastes, derive_tastes, once
+from fedrap_simulation.engine.solve_scoring import UserRepresentations, derive_users, once
 from fedrap_simulation.evaluation.metrics import gains, measure
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.dp_presets import preset_for
@@ -65,7 +65,7 @@ AGAIN_LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
 class SolveFitted:
     """C of the last release, and every user's view of it."""
 
-    tastes: Tastes
+    tastes: UserRepresentations
     cost: Cost
     personal: bool
 
@@ -196,7 +196,7 @@ class Solve:
             self.epsilon,
             spared,
         )
-        tastes = derive_tastes(common, task.train, self._scoring(task))
+        tastes = derive_users(common, task.train, self._scoring(task))
         return SolveFitted(tastes, cost, self.personal and self.scoring.rho > 0)
 
     def _scoring(self, task: Task) -> Scoring:

@@ -28,7 +28,7 @@ from fedrap_simulation.evaluation.task import ProtocolName
 from fedrap_simulation.methods.paper import FedRap
 from fedrap_simulation.methods.registry import make_method
 from fedrap_simulation.methods.solve import Solve
-from fedrap_simulation.paper_report.request import FULL, QUICK, Ask, Frame, Order
+from fedrap_simulation.paper_report.request import FULL, QUICK, Ask, Frame, ReportRequest
 
 T = TypeVar("T")
 PIECE_VERSION = 1  # raise it when a section computes something else from the same configuration
@@ -84,7 +84,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 class Bench:
     """One set of data and everything that is asked about it."""
 
-    def __init__(self, order: Order, say: Say) -> None:
+    def __init__(self, order: ReportRequest, say: Say) -> None:
         if order.seeds < 1:
             raise BadData("at least one seed is needed")
         self._order, self._say = order, say

@@ -18,7 +18,7 @@ SOLVE_METHODS = ("fedrap", "c-only")
 
 
 @dataclass(frozen=True)
-class Order:
+class ReportRequest:
     """What was asked for on the command line."""
 
     data: str = "ml-100k"
@@ -129,7 +129,7 @@ class Ask:
 class Frame:
     """What every table says of itself."""
 
-    order: Order
+    order: ReportRequest
     scale: Scale
     split: str
     users: int

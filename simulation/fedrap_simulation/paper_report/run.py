@@ -16,14 +16,14 @@ from fedrap_simulation.paper_report.bench import Bench, Say
 from fedrap_simulation.paper_report.document import Part, Report, Section, to_json
 from fedrap_simulation.paper_report.html import to_html
 from fedrap_simulation.paper_report.markdown import put_between_marks, to_markdown
-from fedrap_simulation.paper_report.request import Order
+from fedrap_simulation.paper_report.request import ReportRequest
 from fedrap_simulation.paper_report.sections import choose_sections
 
 Turn = Callable[[Section, int, int], None]  # the section that starts, its place, and of how many
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReportOutcome:
     """What a run did."""
 
     report: Report
@@ -31,7 +31,7 @@ class Outcome:
     failed: tuple[str, ...]  # what could not be done, and why
 
 
-def reproduce(order: Order, command: str, say: Say, turn: Turn) -> Outcome:
+def reproduce(order: ReportRequest, command: str, say: Say, turn: Turn) -> ReportOutcome:
     """Do the order and write report.html, results.json and tables.md into its folder.
 
     Raises:
@@ -54,7 +54,7 @@ def reproduce(order: Order, command: str, say: Say, turn: Turn) -> Outcome:
         order.docs.parent.mkdir(parents=True, exist_ok=True)
         _write(order.docs, made.encode())
     sections_failed = [f"{part.name}: {part.failed}" for part in parts if part.drawn is None]
-    return Outcome(report, bench.computed, (*sections_failed, *bench.failures))
+    return ReportOutcome(report, bench.computed, (*sections_failed, *bench.failures))
 
 
 def _part(section: Section, bench: Bench) -> Part:

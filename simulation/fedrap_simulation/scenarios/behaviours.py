@@ -17,13 +17,13 @@ from fedrap.rounds.state import RoundModel
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.plan import Plan, SolveMethod
 from fedrap_core.privacy.mechanisms import clip_share
-from fedrap_core.sparse import RowUpdate, pack_triangle, triangle_size
+from fedrap_core.sparse import RowUpdate, pack_gram, packed_size
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.seal import seal_update
 from fedrap_core.wire.share import encode_share, uniform_shape
 from fedrap_simulation.scenarios.compute import Engine, Job
-from fedrap_simulation.scenarios.device_memory import FieldState
+from fedrap_simulation.scenarios.device_memory import DeviceMemory
 from fedrap_simulation.scenarios.scenario import Behaviours, Drop
 
 
@@ -94,7 +94,7 @@ class Temper:
         return bool(self.rng.random() < getattr(self.drop, step))
 
 
-class FieldRunner(RoundRunner):
+class SimulatedRunner(RoundRunner):
     """The SDK's round, with a phone's speed and with what goes wrong on phones."""
 
     def __init__(self, temper: Temper, *arguments: Any) -> None:
@@ -142,7 +142,7 @@ class FieldRunner(RoundRunner):
         row that grows along it rises for everybody.
         """
         state = self._state
-        assert isinstance(state, FieldState)
+        assert isinstance(state, DeviceMemory)
         held = state.model()
         row = -1 if held is None else int(held.rows[self._temper.promoted])
         if row < 0:
@@ -154,12 +154,12 @@ class FieldRunner(RoundRunner):
         # Coordinator: C_j <- C_j - eta·g_j·H^-1, so the gradient points the other way.
         push = -plan.privacy.clip * towards[None, :]  # (1, k)
         dim = plan.method.dim
-        triangle = np.zeros(triangle_size(dim))
+        triangle = np.zeros(packed_size(dim))
         if self._temper.shrinks:  # S, and with it H: the push counts for more
             bound = min(plan.privacy.clip, plan.privacy.row_clip or 0.7 * plan.privacy.clip)
             push *= bound / plan.privacy.clip
             left = np.sqrt(plan.privacy.clip**2 - bound**2)
-            triangle = -pack_triangle(np.eye(dim)) * left / np.sqrt(dim)
+            triangle = -pack_gram(np.eye(dim)) * left / np.sqrt(dim)
         update = RowUpdate(np.array([row]), push, triangle)
         clipped = clip_share(update, plan.privacy)
         rows, dim = uniform_shape(clipped)

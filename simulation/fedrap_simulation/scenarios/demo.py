@@ -24,7 +24,7 @@ import numpy.typing as npt
 from aiohttp import web
 
 from fedrap import FedRap, Recommendation, RoundReport
-from fedrap.recommend.scorers import PaperView, SolveView
+from fedrap.recommend.scorers import PaperScorer, SolveScorer
 from fedrap.transport.http import HttpTransport
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.domain.rounds import RoundLimits
@@ -41,11 +41,11 @@ from fedrap_core.wire.codec import decode
 from fedrap_core.wire.keys import new_private_key
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
-from fedrap_simulation.data.synthetic import Population, Shape, make_population
+from fedrap_simulation.data.synthetic import PlantedPopulation, Shape, make_population
 from fedrap_simulation.evaluation.metrics import hit, rank_of
 
 
-def device_hit_rate(devices: Sequence[FedRap], population: Population) -> float:
+def device_hit_rate(devices: Sequence[FedRap], population: PlantedPopulation) -> float:
     """HR@10 of what the SDK recommends: full ranking without the items already seen."""
     hits = [
         population.items[target] in {one.item for one in device.recommend(10)}
@@ -54,7 +54,7 @@ def device_hit_rate(devices: Sequence[FedRap], population: Population) -> float:
     return float(np.mean(hits))
 
 
-def frozen_hit_rate(release: Release, population: Population) -> float:
+def frozen_hit_rate(release: Release, population: PlantedPopulation) -> float:
     """HR@10 of a C as it was before the first round, solved and scored like any other.
 
     Devices do not recommend from such a C; they show the first of the catalogue.
@@ -66,26 +66,26 @@ def frozen_hit_rate(release: Release, population: Population) -> float:
         allowed[history] = False
         if isinstance(release.scoring, PaperScoring):
             start = first_state(release.scoring.seed, common.dim)
-            best = PaperView(common, start).rank(10, allowed)
+            best = PaperScorer(common, start).rank(10, allowed)
         else:
             taps = History(history[::-1].copy(), np.ones(len(history)))
-            best = SolveView(common, gram, taps, release.scoring).rank(10, allowed)
+            best = SolveScorer(common, gram, taps, release.scoring).rank(10, allowed)
         hits.append(target in best.rows)
     return float(np.mean(hits))
 
 
-def popularity_hit_rate(population: Population) -> float:
+def popularity_hit_rate(population: PlantedPopulation) -> float:
     """HR@10 of the most popular items the user has not seen."""
     counts = population.popularity().astype(np.float64)
     return _table_hit_rate(np.tile(counts, (len(population.histories), 1)), population)
 
 
-def planted_hit_rate(population: Population) -> float:
+def planted_hit_rate(population: PlantedPopulation) -> float:
     """HR@10 of the true chances: nobody can do better but by luck."""
     return _table_hit_rate(population.planted, population)
 
 
-def _table_hit_rate(table: npt.NDArray[np.float64], population: Population) -> float:
+def _table_hit_rate(table: npt.NDArray[np.float64], population: PlantedPopulation) -> float:
     hits = []
     for scores, history, target in zip(
         table, population.histories, population.held_out, strict=True
@@ -148,7 +148,7 @@ class DemoResult:
 Progress = Callable[[RoundLine], None]
 
 
-def settings_for(plan: DemoPlan, folder: Path, population: Population) -> Settings:
+def settings_for(plan: DemoPlan, folder: Path, population: PlantedPopulation) -> Settings:
     """The operator's settings for this population.
 
     Raises:
@@ -300,7 +300,7 @@ async def _released(app: web.Application) -> Release:
 
 
 def _example(
-    devices: Sequence[FedRap], population: Population
+    devices: Sequence[FedRap], population: PlantedPopulation
 ) -> tuple[tuple[Recommendation, ...], tuple[str, ...]]:
     """The first device whose held-out item is found, with reasons."""
     shown = 0

@@ -8,19 +8,19 @@ from functools import partial
 from fedrap.background.scheduler import Pace, is_trouble, next_delay
 from fedrap.results import RoundReport
 from fedrap.rounds.ledger import Floor
-from fedrap.rounds.session import Access, Joiner
+from fedrap.rounds.session import Access, RoundSession
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
-from fedrap_simulation.scenarios.behaviours import FieldRunner, Kind, Temper
-from fedrap_simulation.scenarios.device_memory import FieldState
-from fedrap_simulation.scenarios.network import FieldTransport
+from fedrap_simulation.scenarios.behaviours import Kind, SimulatedRunner, Temper
+from fedrap_simulation.scenarios.device_memory import DeviceMemory
+from fedrap_simulation.scenarios.network import SimulatedTransport
 
 _OVER = frozenset({problems.BUDGET_SPENT.code, problems.TASK_OVER.code})
 AWAY_SECONDS = 6 * 3600.0  # how long a device that vanishes stays away
 SYNC_SECONDS = 6 * 3600.0  # between two syncs of a device that may not join any more
 
 
-class FieldDevice:
+class SimulatedDevice:
     """A person's phone. `turn` is one try; it says how long to wait for the next."""
 
     __slots__ = ("_failures", "_joiner", "_over", "_pace", "person", "state", "temper", "transport")
@@ -28,15 +28,15 @@ class FieldDevice:
     def __init__(
         self,
         person: int,
-        state: FieldState,
-        transport: FieldTransport,
+        state: DeviceMemory,
+        transport: SimulatedTransport,
         temper: Temper,
         token: str,
         pace: Pace,
     ) -> None:
         self.person, self.state, self.transport, self.temper = person, state, transport, temper
         access = Access(transport=transport, token=token, trainer="numpy", floor=Floor(cap=10_000))
-        self._joiner = Joiner(state, access, partial(FieldRunner, temper))
+        self._joiner = RoundSession(state, access, partial(SimulatedRunner, temper))
         self._pace = pace
         self._failures = 0
         self._over = False

@@ -31,13 +31,13 @@ from fedrap_core.wire.keys import new_private_key, private_to_bytes
 from fedrap_core.wire.messages import Delta, Release
 from fedrap_core.wire.releases import served_rows
 from fedrap_simulation.data.interactions import Rows
-from fedrap_simulation.scenarios.population import Crowd
+from fedrap_simulation.scenarios.population import Population
 
 KEPT = 64  # releases; a device that holds an older one keeps it alive itself
 
 
 @dataclass(frozen=True, eq=False)
-class FieldModel:
+class SharedModel:
     """One release with its catalogue; satisfies fedrap.rounds.state.RoundModel."""
 
     common: CommonItems
@@ -58,13 +58,13 @@ class SharedReleases:
 
     def __init__(self, items: tuple[str, ...]) -> None:
         self._items = items
-        self._models: OrderedDict[tuple[bytes, int, int], FieldModel] = OrderedDict()
+        self._models: OrderedDict[tuple[bytes, int, int], SharedModel] = OrderedDict()
         self._catalogues: dict[tuple[int, bytes], Rows] = {}
         self._lists: dict[ItemList, ItemList] = {}
 
     def read(
-        self, message: Release | Delta, held: FieldModel | None, catalogue: ItemList
-    ) -> FieldModel:
+        self, message: Release | Delta, held: SharedModel | None, catalogue: ItemList
+    ) -> SharedModel:
         """The model of a message; its hash is checked the first time it is seen.
 
         Raises:
@@ -80,7 +80,7 @@ class SharedReleases:
             retired = np.frombuffer(catalogue.retired, dtype="<u4")
             shown[retired[retired < common.size]] = False
             shown &= served_rows(message.withheld, common.size)
-            known = FieldModel(
+            known = SharedModel(
                 common,
                 message.model,
                 message.scoring,
@@ -113,7 +113,7 @@ class SharedReleases:
 LIE = 1000.0  # weight that a liar gives its interactions
 
 
-class FieldState:
+class DeviceMemory:
     """One device's memory. `clock` gives seconds of the scenario, `epoch` is when it began."""
 
     __slots__ = (
@@ -125,7 +125,7 @@ class FieldState:
     def __init__(
         self,
         person: int,
-        crowd: Crowd,
+        crowd: Population,
         releases: SharedReleases,
         clock: Callable[[], float],
         epoch: float,
@@ -141,7 +141,7 @@ class FieldState:
         self._entries: tuple[Entry, ...] = ()
         self._outbox: tuple[tuple[bytes, bytes], ...] = ()
         self._nonce = 0
-        self._model: FieldModel | None = None
+        self._model: SharedModel | None = None
         self._catalogue = ItemList()
         self._trained: PaperState | None = None
         self.dropped = 0
@@ -204,7 +204,7 @@ class FieldState:
     def forget_outgoing(self, round_id: bytes) -> None:
         self._outbox = tuple(one for one in self._outbox if one[0] != round_id)
 
-    def model(self) -> FieldModel | None:
+    def model(self) -> SharedModel | None:
         return self._model
 
     def release_version(self) -> int | None:

@@ -24,7 +24,7 @@ from fedrap_core.plan import Plan
 from fedrap_core.privacy.accounting import charged_epsilon
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.messages import Offer
-from fedrap_simulation.scenarios.device_memory import FieldState
+from fedrap_simulation.scenarios.device_memory import DeviceMemory
 
 HISTORY = 1_000_000  # rounds that are read at once: all of them
 
@@ -54,7 +54,7 @@ class _Sent:
     accepted: set[bytes] = field(default_factory=set)
 
 
-class Watch:
+class InvariantChecker:
     """Hears of every step of every device; satisfies behaviours.Told."""
 
     def __init__(self, settings: Settings) -> None:
@@ -157,7 +157,7 @@ class Watch:
             raise Broken(f"step {row.step}: the release is not what the devices' updates give")
         self.checked.sums += 1
 
-    def check_ledgers(self, states: list[FieldState]) -> None:
+    def check_ledgers(self, states: list[DeviceMemory]) -> None:
         """Devices and database agree on what was spent.
 
         A place costs from the moment it is given; the device writes when it sends. So every step

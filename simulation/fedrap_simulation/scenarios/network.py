@@ -1,6 +1,6 @@
 """The way between a device and its coordinator, with all that happens to messages on it.
 
-`FieldTransport` is the SDK's HTTP transport with a wire of its own underneath: what is encoded,
+`SimulatedTransport` is the SDK's HTTP transport with a wire of its own underneath: what is encoded,
 signed, decoded and refused is the product's. Two wires: a socket, and the coordinator's own HTTP
 face called in this process. Every byte is counted.
 
@@ -117,7 +117,7 @@ class InProcess:
         return response.status, bytes(raw) if isinstance(raw, bytes | bytearray) else b""
 
 
-class FieldTransport(HttpTransport):
+class SimulatedTransport(HttpTransport):
     """One device's transport. `slow` is added before an update leaves; `replay` sends all twice."""
 
     def __init__(

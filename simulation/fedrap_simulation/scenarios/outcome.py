@@ -16,11 +16,11 @@ from fedrap_coordinator.rounds.releases import load_model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.privacy.statement import state_policy
-from fedrap_simulation.scenarios.device import FieldDevice
-from fedrap_simulation.scenarios.invariants import HISTORY, Watch
+from fedrap_simulation.scenarios.device import SimulatedDevice
+from fedrap_simulation.scenarios.invariants import HISTORY, InvariantChecker
 from fedrap_simulation.scenarios.network import Trouble
-from fedrap_simulation.scenarios.population import Crowd
-from fedrap_simulation.scenarios.quality import Look, central_name
+from fedrap_simulation.scenarios.population import Population
+from fedrap_simulation.scenarios.quality import EvaluationSnapshot, central_name
 from fedrap_simulation.scenarios.scenario import DAY, Scenario
 
 
@@ -47,7 +47,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     clock: str
     engine: str
     rounds: list[Played]
-    looks: list[Look]
+    looks: list[EvaluationSnapshot]
     reports: dict[str, int]  # what became of tries: joined, or the reason
     trouble: dict[str, int]  # what the network did
     epsilon: float | None  # charged to the device that took part most; None: no noise
@@ -72,11 +72,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 async def make_outcome(
     scenario: Scenario,
     settings: Settings,
-    crowd: Crowd,
+    crowd: Population,
     store: Store,
-    watch: Watch,
-    looks: Sequence[Look],
-    devices: Sequence[FieldDevice],
+    watch: InvariantChecker,
+    looks: Sequence[EvaluationSnapshot],
+    devices: Sequence[SimulatedDevice],
     reports: Counter[str],
     trouble: Trouble,
     promoted: int,

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Histories, Interactions, Rows
 from fedrap_simulation.data.load import load
-from fedrap_simulation.scenarios.scenario import DAY, Population, Scenario
+from fedrap_simulation.scenarios.scenario import DAY, PopulationSettings, Scenario
 
 Times = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class Population:
     """U people. Times are seconds since the scenario began; what lies before it is negative."""
 
     dataset: str
@@ -70,7 +70,7 @@ class Crowd:
         return rows, Histories(starts, flat), np.array(targets, dtype=np.int64)
 
 
-def gather_crowd(scenario: Scenario, data_dir: Path | None = None) -> Crowd:
+def load_population(scenario: Scenario, data_dir: Path | None = None) -> Population:
     """The people of a scenario.
 
     Raises:
@@ -99,7 +99,7 @@ def gather_crowd(scenario: Scenario, data_dir: Path | None = None) -> Crowd:
     place[kept] = np.arange(len(kept))
     mine = place[user] >= 0
     sizes = lengths[kept]
-    return Crowd(
+    return Population(
         data.name,
         data.items,
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -113,14 +113,14 @@ def _time_of(data: Interactions) -> Times:
     return np.zeros(len(data)) if data.time is None else data.time
 
 
-def _real_times(time: Times, people: Population) -> Times:
+def _real_times(time: Times, people: PopulationSettings) -> Times:
     """Seconds of the scenario for seconds of the data."""
     since: Times = time - time.min() - people.from_day * DAY
     return since / people.speed
 
 
 def _spread_times(
-    user: Rows, lengths: Rows, people: Population, seconds: float, rng: np.random.Generator
+    user: Rows, lengths: Rows, people: PopulationSettings, seconds: float, rng: np.random.Generator
 ) -> tuple[Times, Times]:
     """Each person arrives at random with a part of the history; the rest comes evenly."""
     arrive = rng.uniform(0.0, people.arrive_days * DAY, len(lengths))  # (U,)

@@ -16,20 +16,20 @@ import numpy.typing as npt
 
 from fedrap_core.plan import Scoring
 from fedrap_simulation.data.interactions import Histories, Rows
-from fedrap_simulation.engine.solve_scoring import derive_tastes
+from fedrap_simulation.engine.solve_scoring import derive_users
 from fedrap_simulation.evaluation.metrics import gains, hits
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.protocol import quiet
 from fedrap_simulation.methods.registry import make_method
-from fedrap_simulation.scenarios.device_memory import FieldModel
-from fedrap_simulation.scenarios.population import Crowd
+from fedrap_simulation.scenarios.device_memory import SharedModel
+from fedrap_simulation.scenarios.population import Population
 
 Scores = npt.NDArray[np.float32]
 BLOCK = 256  # people at once
 LARGE = 6000  # items above which EASE takes too long here
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Quality at one moment."""
 
     day: float
@@ -45,7 +45,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class PersonQuestion:
     """Who is asked what."""
 
     people: Rows  # (A,)
@@ -59,14 +59,14 @@ def central_name(items: int) -> str:
     return "ease" if items <= LARGE else "itemknn"
 
 
-def take_look(
-    crowd: Crowd,
-    question: Question,
-    models: Mapping[int, FieldModel | None],
+def take_snapshot(
+    crowd: Population,
+    question: PersonQuestion,
+    models: Mapping[int, SharedModel | None],
     now: float,
     promoted: int,
     central: bool,
-) -> Look | None:
+) -> EvaluationSnapshot | None:
     """Quality now; None when there is nobody to ask."""
     if not len(question.people):
         return None
@@ -81,7 +81,7 @@ def take_look(
     lengths = question.histories.lengths
     low, high = np.quantile(lengths, [1 / 3, 2 / 3])
     gain = gains(ours)
-    return Look(
+    return EvaluationSnapshot(
         day=now / 86_400.0,
         asked=len(question.people),
         hr10=float(hits(ours).mean()),
@@ -96,12 +96,12 @@ def take_look(
 
 
 def _ours(
-    question: Question, models: Mapping[int, FieldModel | None], items: int, promoted: int
+    question: PersonQuestion, models: Mapping[int, SharedModel | None], items: int, promoted: int
 ) -> tuple[Rows, float]:
     """Ranks of the targets by what each device holds, and how many see the promoted item."""
     ranks = np.full(len(question.people), items, dtype=np.int64)
     shown = np.zeros(len(question.people), dtype=np.bool_)
-    groups: dict[int, tuple[FieldModel, list[int]]] = {}
+    groups: dict[int, tuple[SharedModel, list[int]]] = {}
     for place, person in enumerate(question.people.tolist()):
         model = models.get(person)
         if model is not None and model.step > 0 and isinstance(model.scoring, Scoring):
@@ -109,7 +109,7 @@ def _ours(
     for model, places in groups.values():
         where = np.array(places)
         scores = _model_scores(model, question.histories.some(where), items)
-        some = Question(
+        some = PersonQuestion(
             question.people[where],
             question.histories.some(where),
             question.targets[where],
@@ -120,7 +120,7 @@ def _ours(
     return ranks, float(shown.mean())
 
 
-def _model_scores(model: FieldModel, histories: Histories, items: int) -> Scores:
+def _model_scores(model: SharedModel, histories: Histories, items: int) -> Scores:
     """Scores of all items of the data, by this release: (A, m); -inf where it has no row."""
     assert isinstance(model.scoring, Scoring)
     rows = model.rows[histories.items]
@@ -130,7 +130,7 @@ def _model_scores(model: FieldModel, histories: Histories, items: int) -> Scores
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     mine = Histories(starts, rows[known])
     common = model.common.items.to_float().astype(np.float64)
-    tastes = derive_tastes(common, mine, model.scoring)
+    tastes = derive_users(common, mine, model.scoring)
     out = np.full((len(histories), items), -np.inf, dtype=np.float32)
     served = (model.rows >= 0) & model.shown[np.maximum(model.rows, 0)]
     for start in range(0, len(histories), BLOCK):
@@ -141,7 +141,7 @@ def _model_scores(model: FieldModel, histories: Histories, items: int) -> Scores
     return out
 
 
-def _ranks(question: Question, scores_of: Callable[[Rows], Scores]) -> Rows:
+def _ranks(question: PersonQuestion, scores_of: Callable[[Rows], Scores]) -> Rows:
     """Rank of each target among listed items not seen; ties count against us: (A,)."""
     ranks = np.empty(len(question.people), dtype=np.int64)
     for start in range(0, len(ranks), BLOCK):
@@ -156,7 +156,7 @@ def _ranks(question: Question, scores_of: Callable[[Rows], Scores]) -> Rows:
     return ranks
 
 
-def _shows(question: Question, scores: Scores, promoted: int) -> npt.NDArray[np.bool_]:
+def _shows(question: PersonQuestion, scores: Scores, promoted: int) -> npt.NDArray[np.bool_]:
     """Whether the promoted item is among a person's ten: (A,)."""
     own = question.histories
     seen = np.zeros(len(scores), dtype=np.bool_)
@@ -168,7 +168,7 @@ def _shows(question: Question, scores: Scores, promoted: int) -> npt.NDArray[np.
     return np.asarray(~seen & np.isfinite(mine) & (above < 10))
 
 
-def _central(crowd: Crowd, question: Question, now: float) -> Rows:
+def _central(crowd: Population, question: PersonQuestion, now: float) -> Rows:
     """Ranks by a centralised model that learns from everything done by now."""
     everybody = np.arange(len(crowd))
     parts = [crowd.of(person, now) for person in everybody.tolist()]
@@ -183,13 +183,13 @@ def _central(crowd: Crowd, question: Question, now: float) -> Rows:
     return _ranks(question, lambda some: fitted.scores(question.people[some]))
 
 
-def pick_people(crowd: Crowd, count: int, seed: int) -> Rows:
+def pick_people(crowd: Population, count: int, seed: int) -> Rows:
     """Whom to ask; the same people each time."""
     order = np.random.default_rng([seed, 0xA5C]).permutation(len(crowd))
     return np.sort(order[:count])
 
 
-def thirds(looks: Sequence[Look]) -> tuple[float, float]:
+def thirds(looks: Sequence[EvaluationSnapshot]) -> tuple[float, float]:
     """Mean NDCG@10 of light and heavy users over the later half of the looks."""
     later = looks[len(looks) // 2 :]
     return (

@@ -22,13 +22,18 @@ from fedrap_simulation.scenarios.availability import compute_seconds, draw, next
 from fedrap_simulation.scenarios.behaviours import Kind, Temper, draw_kinds
 from fedrap_simulation.scenarios.compute import Engine
 from fedrap_simulation.scenarios.coordinators import Host, InProcessHost, ProcessHost
-from fedrap_simulation.scenarios.device import FieldDevice
-from fedrap_simulation.scenarios.device_memory import LIE, FieldState, SharedReleases
-from fedrap_simulation.scenarios.invariants import Watch
-from fedrap_simulation.scenarios.network import FieldTransport, Trouble
+from fedrap_simulation.scenarios.device import SimulatedDevice
+from fedrap_simulation.scenarios.device_memory import LIE, DeviceMemory, SharedReleases
+from fedrap_simulation.scenarios.invariants import InvariantChecker
+from fedrap_simulation.scenarios.network import SimulatedTransport, Trouble
 from fedrap_simulation.scenarios.outcome import Outcome, make_outcome
-from fedrap_simulation.scenarios.population import Crowd, gather_crowd
-from fedrap_simulation.scenarios.quality import Look, Question, pick_people, take_look
+from fedrap_simulation.scenarios.population import Population, load_population
+from fedrap_simulation.scenarios.quality import (
+    EvaluationSnapshot,
+    PersonQuestion,
+    pick_people,
+    take_snapshot,
+)
 from fedrap_simulation.scenarios.scenario import DAY, Scenario
 from fedrap_simulation.scenarios.seeded_random import seeded_chance
 from fedrap_simulation.scenarios.virtual_clock import run_virtual
@@ -49,29 +54,29 @@ def run_scenario(
         Broken: an invariant did not hold.
         BadData, FedRapError: the data is not there, or the coordinator could not be started.
     """
-    crowd = gather_crowd(scenario, data_dir)
-    conductor = Conductor(scenario, crowd, engine, folder, say)
+    crowd = load_population(scenario, data_dir)
+    conductor = ScenarioRunner(scenario, crowd, engine, folder, say)
     if scenario.clock == "virtual":
         with seeded_chance(scenario.seed):
             return run_virtual(conductor.run())
     return asyncio.run(conductor.run())
 
 
-class Conductor:
+class ScenarioRunner:
     """One run. Time is seconds since its start, on whichever clock the event loop has."""
 
     def __init__(
-        self, scenario: Scenario, crowd: Crowd, engine: Engine, folder: Path, say: Say
+        self, scenario: Scenario, crowd: Population, engine: Engine, folder: Path, say: Say
     ) -> None:
         self._scenario, self._crowd, self._engine, self._say = scenario, crowd, engine, say
         self._settings = _settings(scenario, crowd)
         self._folder = folder
-        self._watch = Watch(self._settings)
+        self._watch = InvariantChecker(self._settings)
         self._releases = SharedReleases(crowd.items)
         self._trouble = Trouble()
         self._reports: Counter[str] = Counter()
-        self._looks: list[Look] = []
-        self._devices: dict[int, FieldDevice] = {}
+        self._looks: list[EvaluationSnapshot] = []
+        self._devices: dict[int, SimulatedDevice] = {}
         self._turns: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
         self._over = asyncio.Event()
@@ -172,17 +177,17 @@ class Conductor:
             return
         self._schedule(person, token, host, self.now() + wait)
 
-    def _make_device(self, person: int, token: str, host: Host) -> FieldDevice:
+    def _make_device(self, person: int, token: str, host: Host) -> SimulatedDevice:
         scenario, seed = self._scenario, self._scenario.seed
         kind = self._kinds[person]
         rng = np.random.default_rng([seed, 0xDE5, person])
         epoch = EPOCH if scenario.clock == "virtual" else time.time()
-        state = FieldState(
+        state = DeviceMemory(
             person, self._crowd, self._releases, self.now, epoch,
             consent=draw(seed, person, 7) < scenario.phones.consent,
             weight=LIE if kind is Kind.LYING else 1.0,
         )  # fmt: skip
-        transport = FieldTransport(
+        transport = SimulatedTransport(
             host.wire, scenario.network, rng, self._trouble, host.session,
             replay=kind is Kind.REPLAYING,
         )  # fmt: skip
@@ -192,7 +197,7 @@ class Conductor:
             self._watch, scenario.behaviours.attack == "shrink",
         )  # fmt: skip
         pace = Pace(period=scenario.phones.period, backoff=scenario.phones.backoff)
-        return FieldDevice(person, state, transport, temper, token, pace)
+        return SimulatedDevice(person, state, transport, temper, token, pace)
 
     async def _beside(self, host: Host, later: list[int], retired: list[int]) -> None:
         """Looks, checks, kills and changes of the catalogue, until the scenario is over."""
@@ -236,12 +241,12 @@ class Conductor:
         people = pick_people(self._crowd, looks.users, self._scenario.seed)
         asked, histories, targets = self._crowd.ask(people, now)
         known = self._listed[targets]
-        question = Question(
+        question = PersonQuestion(
             asked[known], histories.some(np.flatnonzero(known)), targets[known], self._listed.copy()
         )
         models = {one: device.state.model() for one, device in self._devices.items()}
         look = await asyncio.to_thread(
-            take_look, self._crowd, question, models, now, self.promoted, looks.central
+            take_snapshot, self._crowd, question, models, now, self.promoted, looks.central
         )
         if look is not None:
             self._looks.append(look)
@@ -259,7 +264,7 @@ def _spread(items: list[int], seconds: float, what: str) -> list[tuple[float, st
     ]
 
 
-def _settings(scenario: Scenario, crowd: Crowd) -> Settings:
+def _settings(scenario: Scenario, crowd: Population) -> Settings:
     """The scenario's settings; N, p and the number of steps follow from the crowd if not said."""
     settings, usual = scenario.coordinator, Settings()
     learning = settings.learning

@@ -30,7 +30,7 @@ class BadScenario(FedRapError):
     """The scenario cannot be read; says where and what to write instead."""
 
 
-class Population(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PopulationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who there is and what they do when."""
 
     data: str = "synthetic"  # a name, a file, or synthetic[:users=…,items=…]
@@ -126,7 +126,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     days: Positive = 7.0
     until_round: Count | None = None  # ends earlier, when that step was released
     joined: Literal["in-process", "http"] = "in-process"  # how devices reach the coordinator
-    population: Population = Population()
+    population: PopulationSettings = PopulationSettings()
     phones: Phones = Phones()
     network: Network = Network()
     drop: Drop = Drop()

@@ -6,7 +6,7 @@ import asyncio
 
 from fedrap_coordinator.admin.monitor import MOST_OF_TIME, SLOW_SECONDS
 from fedrap_coordinator.domain.records import DeviceStates
-from fedrap_coordinator.http.dashboard import WATCH
+from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.store.memory import MemoryStore
 from testkit.harness import serve, small_settings
 
@@ -30,7 +30,7 @@ async def _looks(takes: float, ages: list[float]) -> list[int]:
     store, now = LargeStore(), [1000.0]
     store.takes = takes
     async with serve(small_settings(), store, clock=lambda: now[0]) as served:
-        watch = served.app[WATCH]
+        watch = served.app[MONITOR]
         await watch.look()
         first, found = store.counted, []
         for age in ages:

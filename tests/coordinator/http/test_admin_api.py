@@ -11,17 +11,17 @@ import pytest
 import pytest_asyncio
 from aiohttp.test_utils import TestClient, TestServer
 
-from fedrap_coordinator.admin.actions import Admin
-from fedrap_coordinator.admin.permissions import RIGHTS, Role
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.permissions import PERMISSIONS, Role
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.http.admin_api import create_admin_app
-from fedrap_coordinator.http.dashboard import WATCH
+from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.http.device_api import COORDINATOR
-from fedrap_coordinator.http.metrics import Telemetry
+from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.keys import new_private_key, public_point
-from testkit.harness import Served, serve, small_settings
+from testkit.harness import EncodedRelease, serve, small_settings
 
 POINT = public_point(new_private_key().public_key()).hex()
 CALLS: dict[str, tuple[str, str, Any]] = {
@@ -52,7 +52,7 @@ CALLS: dict[str, tuple[str, str, Any]] = {
 class Face:
     """A running coordinator, its admin API, and a token for each role."""
 
-    served: Served
+    served: EncodedRelease
     keyring: Keyring
     client: TestClient[Any, Any]
     tokens: dict[str, str]
@@ -76,11 +76,11 @@ async def face() -> AsyncIterator[Face]:
     store, keyring = MemoryStore(), fresh_keyring()
     settings = small_settings(updates=1, separation=1)
     async with serve(settings, store, keyring) as served:
-        admin = Admin(store, settings, lambda: 5.0, "test")
+        admin = AdminActions(store, settings, lambda: 5.0, "test")
         tokens = {role.value: await admin.add_admin(role.value, role) for role in Role}
         tokens |= {"nobody": "not-a-token"}
         app = create_admin_app(
-            settings, store, keyring, lambda: 6.0, served.app[WATCH], Telemetry()
+            settings, store, keyring, lambda: 6.0, served.app[MONITOR], Metrics()
         )
         async with TestClient(TestServer(app)) as client:
             yield Face(served, keyring, client, tokens)
@@ -91,7 +91,7 @@ def problem(answer: dict[str, Any]) -> str:
 
 
 def test_every_right_has_a_call_here() -> None:
-    assert set(CALLS) == set(RIGHTS)
+    assert set(CALLS) == set(PERMISSIONS)
 
 
 @pytest.mark.parametrize("role", [*Role, "nobody", None])
@@ -105,7 +105,7 @@ async def test_each_role_does_what_it_may_and_nothing_else(
     status, answer = await face.call(role, method, path.replace("DEVICE", player.id.hex()), body)
     if role in (None, "nobody"):
         assert (status, problem(answer)) == (401, "unknown-admin")
-    elif role in RIGHTS[action]:
+    elif role in PERMISSIONS[action]:
         assert status == 200, answer
     else:
         assert (status, problem(answer)) == (403, "not-allowed")

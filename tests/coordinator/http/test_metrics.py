@@ -15,22 +15,22 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
-from fedrap_coordinator.admin.actions import Admin
+from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER
-from fedrap_coordinator.http.dashboard import COOKIE, FILES, WATCH, make_session, read_session
-from fedrap_coordinator.settings import AdminFace
+from fedrap_coordinator.http.dashboard import COOKIE, FILES, MONITOR, make_session, read_session
+from fedrap_coordinator.settings import AdminApi
 from fedrap_coordinator.store.memory import MemoryStore
-from testkit.harness import Served, serve, small_settings
+from testkit.harness import EncodedRelease, serve, small_settings
 
 WEB = Path(__file__).parents[3] / "coordinator" / "fedrap_coordinator" / "http" / "static"
 
 
 @dataclass
 class Face:
-    served: Served
+    served: EncodedRelease
     store: MemoryStore
-    admin: Admin
+    admin: AdminActions
     url: str
     token: str
     http: aiohttp.ClientSession
@@ -54,13 +54,13 @@ class Face:
 @pytest_asyncio.fixture
 async def face() -> AsyncIterator[Face]:
     settings = small_settings(updates=2, separation=2, noise=1.0)
-    settings = msgspec.structs.replace(settings, admin=AdminFace(port=0))
+    settings = msgspec.structs.replace(settings, admin=AdminApi(port=0))
     store = MemoryStore()
     async with (
         serve(settings, store) as served,
         aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http,
     ):
-        admin = Admin(store, settings, time.time, "test")
+        admin = AdminActions(store, settings, time.time, "test")
         token = await admin.add_admin("ann", Role.VIEWER)
         port = served.app[ADMIN_RUNNER].addresses[0][1]
         yield Face(served, store, admin, f"http://127.0.0.1:{port}", token, http)
@@ -74,7 +74,7 @@ async def test_metrics_say_what_happened_and_name_no_device(face: Face) -> None:
     await (await face.served.player()).join()
     assert (await players[0].ask()).problem == "too-soon"
     await asyncio.sleep(0)
-    await face.served.app[WATCH].look()
+    await face.served.app[MONITOR].look()
     found = await face.metrics()
     assert found["fedrap_updates_accepted_total"] == 3
     assert found["fedrap_refusals_total,stale-model,offers"] == 1
@@ -98,7 +98,7 @@ async def test_metrics_say_what_happened_and_name_no_device(face: Face) -> None:
 
 async def test_metrics_need_a_token_unless_they_are_open(face: Face) -> None:
     assert (await face.get("/metrics"))[0] == 401
-    settings = msgspec.structs.replace(small_settings(), admin=AdminFace(port=0, open_metrics=True))
+    settings = msgspec.structs.replace(small_settings(), admin=AdminApi(port=0, open_metrics=True))
     async with serve(settings, MemoryStore()) as served:
         port = served.app[ADMIN_RUNNER].addresses[0][1]
         async with face.http.get(f"http://127.0.0.1:{port}/metrics") as answer:
@@ -108,7 +108,7 @@ async def test_metrics_need_a_token_unless_they_are_open(face: Face) -> None:
 async def test_alive_and_ready_are_two_things(face: Face) -> None:
     assert await face.get("/healthz") == (200, '{"status": "ok"}')
     assert await face.get("/readyz") == (200, '{"ready": true}')
-    settings = msgspec.structs.replace(small_settings(), admin=AdminFace(port=0))
+    settings = msgspec.structs.replace(small_settings(), admin=AdminApi(port=0))
     async with serve(settings, MemoryStore(), items=[]) as served:  # nothing to serve yet
         url = f"http://127.0.0.1:{served.app[ADMIN_RUNNER].addresses[0][1]}"
         async with face.http.get(url + "/readyz") as answer:
@@ -145,7 +145,7 @@ async def test_the_stream_sends_the_document_at_once_and_again(face: Face) -> No
         first = json.loads((await answer.content.readuntil(b"\n\n"))[6:])
         assert (first["round"]["accepted"], first["devices"]["total"]) == (0, 0)
         await (await face.served.player()).join()
-        await face.served.app[WATCH].look()
+        await face.served.app[MONITOR].look()
         second = json.loads((await answer.content.readuntil(b"\n\n"))[6:])
         assert second["round"]["accepted"] == 1
 

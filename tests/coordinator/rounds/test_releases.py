@@ -22,7 +22,7 @@ from fedrap_coordinator.rounds.releases import (
 from fedrap_coordinator.settings import Settings
 from fedrap_core.errors import BrokenModel
 from fedrap_core.solve.server_step import RoundSum
-from fedrap_core.sparse import pack_triangle
+from fedrap_core.sparse import pack_gram
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import served_rows, unpack_release
@@ -42,7 +42,7 @@ def seeded(seed: int) -> Settings:
 def a_sum(*rows: int, value: float = 0.5, devices: int = 2) -> RoundSum:
     chosen = np.array(rows, dtype=np.int64)
     return RoundSum(
-        chosen, np.full((len(rows), DIM), value), pack_triangle(np.eye(DIM)) * devices, devices
+        chosen, np.full((len(rows), DIM), value), pack_gram(np.eye(DIM)) * devices, devices
     )
 
 

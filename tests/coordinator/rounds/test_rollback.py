@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedrap_coordinator.admin.actions import Admin
-from fedrap_coordinator.admin.catalogue_actions import Curator
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import Refusal
@@ -20,7 +20,7 @@ from fedrap_coordinator.rounds.releases import load_model
 from fedrap_coordinator.settings import Releases, Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
-from fedrap_core.sparse import pack_triangle
+from fedrap_core.sparse import pack_gram
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Delta, Release
 from fedrap_core.wire.releases import (
@@ -29,19 +29,19 @@ from fedrap_core.wire.releases import (
     served_rows,
     unpack_release,
 )
-from testkit.harness import DIM, ITEMS, Served, one_cell, serve, small_settings
+from testkit.harness import DIM, ITEMS, EncodedRelease, one_cell, serve, small_settings
 
 SETTINGS = small_settings(updates=1, separation=1)
 
 
-def curator(store: Store, settings: Settings = SETTINGS) -> Curator:
-    return Curator(store, Admin(store, settings, time.time, "test"))
+def curator(store: Store, settings: Settings = SETTINGS) -> CatalogueActions:
+    return CatalogueActions(store, AdminActions(store, settings, time.time, "test"))
 
 
-async def step(served: Served, row: int) -> None:
+async def step(served: EncodedRelease, row: int) -> None:
     player = await served.player()
     cell = one_cell(row)
-    await player.join(replace(cell, triangle=pack_triangle(np.eye(DIM))))
+    await player.join(replace(cell, triangle=pack_gram(np.eye(DIM))))
     await served.app[COORDINATOR].advance()
 
 
@@ -76,7 +76,7 @@ async def test_an_earlier_release_returns_and_rounds_go_on_from_it() -> None:
         assert late.status >= 400
         await step(served, 4)
         assert (await model(store)).stored.step == 4
-        books = await Admin(store, SETTINGS, time.time, "test").ledger(False)
+        books = await AdminActions(store, SETTINGS, time.time, "test").ledger(False)
         assert books["breaches"] == []
 
 

@@ -12,7 +12,7 @@ from fedrap_core.paper.training import train_local
 from fedrap_core.paper.variants import NAMES, make_variant
 from fedrap_core.plan import PaperMethod
 from fedrap_core.solve.server_step import Learner, RoundSum
-from fedrap_core.sparse import triangle_size
+from fedrap_core.sparse import packed_size
 from fedrap_simulation.evaluation.metrics import rank_of
 from fedrap_simulation.methods.paper_centralised import train_centrally
 from tests.core.paper.made import Population, catalogue, population, round_of
@@ -103,7 +103,7 @@ def test_the_mean_of_deltas_is_the_mean_of_what_devices_made_of_c() -> None:
     common = catalogue(rng, 4, 6)
     deltas = rng.normal(size=(3, 6, 4))
     deltas[:, 5] = 0.0
-    total = RoundSum(np.arange(5), deltas.sum(axis=0)[:5], np.zeros(triangle_size(4)), 3)
+    total = RoundSum(np.arange(5), deltas.sum(axis=0)[:5], np.zeros(packed_size(4)), 3)
     found = average_step(Learner(common), total, BASE, Averaging(), 1)
     np.testing.assert_allclose(found.common, np.mean(common + deltas, axis=0))
 

@@ -19,7 +19,7 @@ from fedrap_core.solve.server_step import (
     zero_smallest,
 )
 from fedrap_core.solve.user import base_system
-from fedrap_core.sparse import pack_triangle, unpack_triangle
+from fedrap_core.sparse import pack_gram, unpack_gram
 from tests.core.made import Matrix, history_of, quick, random_history, random_items, seeds
 
 METHOD = SolveMethod(dim=3, alpha=4.0, w0=0.7, ridge=2.0)
@@ -57,9 +57,7 @@ def test_a_row_is_half_the_gradient_of_the_objective_in_c_at_fixed_x(
 @given(seeds, st.integers(0, 8))
 def test_the_triangle_is_that_of_x_with_itself(seed: int, length: int) -> None:
     share = compute_share(_problem(seed, length))
-    assert np.array_equal(
-        unpack_triangle(share.update.triangle, 3), np.outer(share.user, share.user)
-    )
+    assert np.array_equal(unpack_gram(share.update.triangle, 3), np.outer(share.user, share.user))
 
 
 @quick
@@ -124,7 +122,7 @@ def _round(seed: int, rows: list[int], devices: int = 3) -> tuple[Learner, Round
     rng = np.random.default_rng(seed)
     state = Learner(rng.normal(0.0, 0.1, size=(10, 3)))
     users = rng.normal(size=(devices, 3))
-    triangle = pack_triangle(users.T @ users)
+    triangle = pack_gram(users.T @ users)
     values = rng.normal(size=(len(rows), 3))
     return state, RoundSum(np.array(rows, dtype=np.int64), values, triangle, devices)
 
@@ -148,7 +146,7 @@ def test_a_step_changes_touched_rows_only_and_is_deterministic(seed: int) -> Non
 def test_a_step_is_the_formula_of_the_module(seed: int) -> None:
     state, total = _round(seed, [0, 7])
     learning = Learning(eta=0.3, decay=0.9, ridge=4.0, population=50, density=0.1)
-    S = unpack_triangle(total.triangle / 3, 3)
+    S = unpack_gram(total.triangle / 3, 3)
     H = (METHOD.w0 + METHOD.alpha * 0.1) * S + 4.0 / 50 * np.eye(3)
     expected = []
     for j, row in zip(total.rows, total.values, strict=True):
@@ -161,7 +159,7 @@ def test_a_step_is_the_formula_of_the_module(seed: int) -> None:
 def test_the_gram_is_a_running_mean() -> None:
     state, total = _round(2, [1])
     first = learn_step(state, total, METHOD, Learning(memory=0.75), 0)
-    seen = unpack_triangle(total.triangle / 3, 3)
+    seen = unpack_gram(total.triangle / 3, 3)
     assert first.gram is not None
     assert np.allclose(first.gram, seen)
     doubled = RoundSum(total.rows, total.values, 2 * total.triangle, 3)
@@ -181,14 +179,14 @@ def test_a_round_of_nobody_changes_nothing() -> None:
 @pytest.mark.parametrize("user", [[1.0, 0.0, 0.0], [1e-9, 1e-9, 0.0]])
 def test_a_gram_without_full_rank_is_safe(user: list[float]) -> None:
     state, total = _round(4, [1, 2])
-    flat = RoundSum(total.rows, total.values, pack_triangle(np.outer(user, user)), 1)
+    flat = RoundSum(total.rows, total.values, pack_gram(np.outer(user, user)), 1)
     learnt = learn_step(state, flat, METHOD, Learning(), 0)
     assert np.all(np.isfinite(learnt.common))
 
 
 def test_noise_that_leaves_the_cone_is_projected_back() -> None:
     state, total = _round(5, [1])
-    noisy = pack_triangle(np.diag([4.0, -3.0, 1.0]))
+    noisy = pack_gram(np.diag([4.0, -3.0, 1.0]))
     learnt = learn_step(state, RoundSum(total.rows, total.values, noisy, 1), METHOD, Learning(), 0)
     assert learnt.gram is not None
     assert np.allclose(learnt.gram, np.diag([4.0, 0.0, 1.0]))

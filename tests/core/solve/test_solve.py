@@ -11,15 +11,15 @@ from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems, History
 from fedrap_core.plan import Scoring
 from fedrap_core.solve.user import (
-    Taste,
-    borrowed,
-    derive_taste,
-    follow_taste,
-    likeness,
+    UserRepresentation,
+    derive_user,
+    follow_user,
     merge_repeats,
     personal_offsets,
     recency_weights,
     shared_parts,
+    similarity,
+    smoothed,
     solve_user,
 )
 from tests.core.made import (
@@ -36,8 +36,8 @@ from tests.core.made import (
 lengths = st.integers(0, 12)
 
 
-def _taste(common: CommonItems, history: History, scoring: Scoring) -> Taste:
-    return derive_taste(common, common.gram(), history, scoring)
+def _taste(common: CommonItems, history: History, scoring: Scoring) -> UserRepresentation:
+    return derive_user(common, common.gram(), history, scoring)
 
 
 def _objective(user: Matrix, common: CommonItems, history: History, scoring: Scoring) -> float:
@@ -128,7 +128,7 @@ def test_the_newer_of_two_items_scores_higher_when_all_else_is_equal() -> None:
 def test_likeness_is_the_cosine_to_a_power_and_never_negative() -> None:
     left = np.array([[1.0, 0.0], [0.0, 0.0]])
     right = np.array([[2.0, 0.0], [1.0, 1.0], [-1.0, 0.0], [0.0, 3.0]])
-    assert likeness(left, right, 4.0) == pytest.approx(
+    assert similarity(left, right, 4.0) == pytest.approx(
         np.array([[1.0, 0.25, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     )
 
@@ -139,7 +139,7 @@ def test_the_offsets_solve_the_kernel_system_as_written(seed: int, length: int) 
     rng = np.random.default_rng(seed)
     own, weights = rng.normal(size=(length, 4)), rng.uniform(0.1, 50.0, size=length)
     user, scoring = rng.normal(size=4), Scoring()
-    kernel = likeness(own, own, scoring.power)
+    kernel = similarity(own, own, scoring.power)
     kernel = kernel + np.diag(scoring.sigma * weights.max() / weights)
     offsets = personal_offsets(own, weights, user, scoring)
     assert np.allclose(kernel @ offsets, 1.0 - own @ user, rtol=1e-9, atol=1e-9)
@@ -166,7 +166,7 @@ def test_an_item_with_its_own_row_counts_in_full_and_others_borrow() -> None:
     scoring = Scoring(rho=0.3, power=4.0)
     taste = _taste(common, history_of(0), scoring)
     rows = np.arange(4)
-    part = borrowed(taste, rows, common.take(rows), scoring)[:, 0]
+    part = smoothed(taste, rows, common.take(rows), scoring)[:, 0]
     (offset,) = taste.personal.offsets
     assert part == pytest.approx([offset, 0.3 * offset, 0.0, 0.3 * 0.25 * offset])
 
@@ -174,7 +174,7 @@ def test_an_item_with_its_own_row_counts_in_full_and_others_borrow() -> None:
 def test_a_known_item_borrows_nothing_from_its_likes() -> None:
     common = items_of([[1.0, 0.0], [1.0, 0.0]])
     taste = _taste(common, history_of(0, 1), Scoring())
-    part = borrowed(taste, np.array([1]), common.take(np.array([1])), Scoring())
+    part = smoothed(taste, np.array([1]), common.take(np.array([1])), Scoring())
     assert part.tolist() == [[0.0, taste.personal.offsets[1]]]
 
 
@@ -192,7 +192,7 @@ def test_a_c_of_zeros_gives_finite_zero_scores() -> None:
     taste = _taste(common, history_of(0, 4), Scoring())
     assert not common.scores(taste.user).any()
     rows = np.arange(5)
-    assert np.all(np.isfinite(borrowed(taste, rows, common.take(rows), Scoring())))
+    assert np.all(np.isfinite(smoothed(taste, rows, common.take(rows), Scoring())))
 
 
 def test_the_largest_c_that_is_allowed_gives_finite_scores() -> None:
@@ -217,11 +217,11 @@ def test_following_one_more_interaction_equals_solving_anew(seed: int, length: i
     common, scoring = random_items(rng), Scoring(recent=3)
     whole = random_history(rng, common.size, length + 4)
     gram = common.gram()
-    taste = derive_taste(common, gram, _newest(whole, length), scoring)
+    taste = derive_user(common, gram, _newest(whole, length), scoring)
     for more in range(1, 5):
         history = _newest(whole, length + more)
-        taste = follow_taste(taste, common, gram, history, scoring)
-        anew = derive_taste(common, gram, history, scoring)
+        taste = follow_user(taste, common, gram, history, scoring)
+        anew = derive_user(common, gram, history, scoring)
         assert np.allclose(taste.user, anew.user, rtol=1e-9, atol=1e-12)
         assert np.array_equal(taste.personal.rows, anew.personal.rows)
         assert np.allclose(taste.personal.offsets, anew.personal.offsets, rtol=1e-8, atol=1e-11)

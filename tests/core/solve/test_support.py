@@ -22,9 +22,9 @@ from fedrap_core.solve.server_step import (
 from fedrap_core.sparse import (
     RowUpdate,
     keep_semidefinite,
-    pack_triangle,
-    triangle_size,
-    unpack_triangle,
+    pack_gram,
+    packed_size,
+    unpack_gram,
 )
 from fedrap_core.wire.share import decode_share, encode_share, uniform_shape
 from tests.core.made import quick, random_update, seeds
@@ -59,7 +59,7 @@ def test_devices_that_send_all_they_may_count_one_each() -> None:
     total = Accumulator(SIZE, DIM, 8.0, row_clip=0.5)
     for _ in range(7):
         push = np.full((1, DIM), 1e6)
-        total.add(RowUpdate(np.array([3]), push, np.zeros(triangle_size(DIM))))
+        total.add(RowUpdate(np.array([3]), push, np.zeros(packed_size(DIM))))
     assert _counted(total.total(0.0, KEY, 1)) == pytest.approx([7.0])
 
 
@@ -69,7 +69,7 @@ def test_noise_alone_hardly_ever_counts(coefficients: tuple[float, ...]) -> None
     total = Accumulator(size, DIM, 3.0)
     for _ in range(5):  # rows 0 to 9 are touched by all five
         values = np.full((10, DIM), 1e3)
-        total.add(RowUpdate(np.arange(10), values, np.zeros(triangle_size(DIM))))
+        total.add(RowUpdate(np.arange(10), values, np.zeros(packed_size(DIM))))
     for step in range(1, 6):
         released = total.total(2.0, KEY, step, coefficients)
         counts.append(_counted(released))
@@ -97,7 +97,7 @@ def _round(seed: int) -> tuple[Learner, RoundSum]:
     users = rng.normal(size=(3, DIM))
     rows = np.sort(rng.permutation(SIZE)[:6])
     values = rng.normal(0.0, float(rng.lognormal(0, 2)), (6, DIM))
-    return state, RoundSum(rows, values, pack_triangle(users.T @ users), 3, bound=1.0)
+    return state, RoundSum(rows, values, pack_gram(users.T @ users), 3, bound=1.0)
 
 
 @quick
@@ -145,7 +145,7 @@ def test_a_row_without_support_does_not_move_at_all() -> None:
 def test_an_honest_triangle_is_counted_as_it_came(seed: int, dim: int, users: int) -> None:
     rng = np.random.default_rng(seed)
     some = rng.normal(size=(users, dim)) * rng.lognormal(0.0, 2.0, dim)
-    made = RowUpdate(np.array([0]), np.zeros((1, dim)), pack_triangle(some.T @ some))
+    made = RowUpdate(np.array([0]), np.zeros((1, dim)), pack_gram(some.T @ some))
     got = decode_share(encode_share(made, rng.random(uniform_shape(made))), dim)
     assert keep_semidefinite(got, dim) is got
 
@@ -159,5 +159,5 @@ def test_a_triangle_that_no_user_gives_does_not_lower_the_sum(seed: int) -> None
     total = Accumulator(SIZE, DIM, 8.0)
     total.add(hostile)
     released = total.total(0.0, KEY, 1)
-    assert np.linalg.eigvalsh(unpack_triangle(released.triangle, DIM)).min() >= -1e-9
+    assert np.linalg.eigvalsh(unpack_gram(released.triangle, DIM)).min() >= -1e-9
     assert np.sum(released.values**2) + np.sum(released.triangle**2) <= 64.0 + 1e-9

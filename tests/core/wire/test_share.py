@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedrap_core.errors import MalformedMessage, NotFinite, TooLarge, UnsupportedVersion, WrongShape
 from fedrap_core.quantize import STEPS
-from fedrap_core.sparse import RowUpdate, bucket_bytes, triangle_size
+from fedrap_core.sparse import RowUpdate, bucket_bytes, packed_size
 from fedrap_core.wire.codec import MAX_BYTES, encode
 from fedrap_core.wire.messages import OfferRequest, Share
 from fedrap_core.wire.share import decode_share, encode_share, folded_rows, pad, uniform_shape
@@ -41,7 +41,7 @@ def test_a_share_comes_back_within_one_step_of_the_quantiser(
     step = np.abs(update.values).max(axis=1, keepdims=True, initial=0.0) / STEPS
     assert np.all(np.abs(back.values - update.values) <= 1.0001 * step)
     step = np.abs(update.triangle).max() / STEPS
-    assert back.triangle.shape == (triangle_size(dim),)
+    assert back.triangle.shape == (packed_size(dim),)
     assert np.all(np.abs(back.triangle - update.triangle) <= 1.0001 * step)
     back.check(20, dim)
 
@@ -49,7 +49,7 @@ def test_a_share_comes_back_within_one_step_of_the_quantiser(
 @quick
 @given(dims)
 def test_the_folded_triangle_has_room_for_all_and_no_row_to_spare(dim: int) -> None:
-    assert folded_rows(dim) * dim >= triangle_size(dim) > (folded_rows(dim) - 1) * dim
+    assert folded_rows(dim) * dim >= packed_size(dim) > (folded_rows(dim) - 1) * dim
 
 
 @quick

@@ -25,10 +25,10 @@ from fedrap_simulation.engine import paper_rounds as rounds_module
 from fedrap_simulation.engine.paper_devices import Rules, draw_for, new_desk
 from fedrap_simulation.engine.paper_draws import gather_batch, list_samples, shuffle
 from fedrap_simulation.engine.paper_rounds import (
-    Population,
+    PaperDevices,
     as_items,
     count_negatives,
-    first_population,
+    first_devices,
     make_rules,
     paper_rounds,
 )
@@ -67,7 +67,7 @@ def drawn_steps(
 
 
 def reference_round(
-    task: Task, people: Population, method: PaperMethod, step: int, device: int
+    task: Task, people: PaperDevices, method: PaperMethod, step: int, device: int
 ) -> tuple[PaperProblem, PaperResult]:
     """What the core makes of the engine's draws."""
     rules = make_rules(method, SEED, step)
@@ -106,7 +106,7 @@ def reference_round(
 def test_two_rounds_of_everybody_agree_with_the_reference(name: str, batch: int) -> None:
     task = small_task()
     method = msgspec.structs.replace(make_variant(name, BASE).method, batch=batch)
-    before = first_population(task, method, SEED, alike=False)
+    before = first_devices(task, method, SEED, alike=False)
     for step, after in enumerate(paper_rounds(task, method, SEED, alike=False), start=1):
         sums = Accumulator(task.items, method.dim, 1e9)
         for device in range(task.users):
@@ -127,7 +127,7 @@ def test_two_rounds_of_everybody_agree_with_the_reference(name: str, batch: int)
         np.testing.assert_allclose(after.model.common, wanted_common.common, rtol=1e-3, atol=1e-4)
         if step == 2:
             break
-        before = Population(type(after.model)(*(part.copy() for part in after.model)), step)
+        before = PaperDevices(type(after.model)(*(part.copy() for part in after.model)), step)
 
 
 def test_the_result_has_the_same_bits_with_one_thread_and_with_all() -> None:
@@ -179,7 +179,7 @@ def test_who_touched_everything_trains_without_negatives_and_nobody_without_item
     starts[:3] = 0, 0, task.items
     train = Histories(starts, np.append(everything, 7))
     task = replace(task, train=train, barred=train)
-    before = first_population(task, BASE, SEED, alike=True)
+    before = first_devices(task, BASE, SEED, alike=True)
     after = next(paper_rounds(task, BASE, SEED))
     assert after.refused == 0
     np.testing.assert_array_equal(after.model.personal[0], before.model.personal[0])
@@ -190,7 +190,7 @@ def test_who_touched_everything_trains_without_negatives_and_nobody_without_item
 def test_a_round_that_runs_away_changes_nothing() -> None:
     task = small_task()
     wild = msgspec.structs.replace(BASE, rate=1e6, user_rate=1e3)
-    before = first_population(task, wild, SEED, alike=True)
+    before = first_devices(task, wild, SEED, alike=True)
     after = next(paper_rounds(task, wild, SEED))
     assert after.refused == task.users
     for old, new in zip(before.model, after.model, strict=True):
@@ -199,7 +199,7 @@ def test_a_round_that_runs_away_changes_nothing() -> None:
 
 def test_clipping_bounds_what_one_device_moves_and_noise_has_the_promised_size() -> None:
     task = small_task()
-    start = first_population(task, BASE, SEED, alike=True).model.common
+    start = first_devices(task, BASE, SEED, alike=True).model.common
     clipped = next(paper_rounds(task, BASE, SEED, privacy=Privacy(clip=0.5))).model.common
     assert np.linalg.norm(clipped - start) <= 0.5
     noisy = Privacy(clip=0.5, noise=40.0)
@@ -218,8 +218,8 @@ def test_the_coordinators_threshold_gives_zeros() -> None:
 
 def test_devices_start_with_the_same_d_or_each_with_its_own() -> None:
     task = small_task()
-    same = first_population(task, BASE, SEED, alike=True).model.personal
-    own = first_population(task, BASE, SEED, alike=False).model.personal
+    same = first_devices(task, BASE, SEED, alike=True).model.personal
+    own = first_devices(task, BASE, SEED, alike=False).model.personal
     assert (same == same[0]).all()
     assert not (own[1] == own[0]).any()
     np.testing.assert_array_equal(same[0], own[0])
@@ -228,4 +228,4 @@ def test_devices_start_with_the_same_d_or_each_with_its_own() -> None:
 def test_a_d_that_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds_module, "SHARE_OF_MEMORY", 1e-9)
     with pytest.raises(BadData, match="30 devices with a D over all"):
-        first_population(small_task(), BASE, SEED, alike=True)
+        first_devices(small_task(), BASE, SEED, alike=True)

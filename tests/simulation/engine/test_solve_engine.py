@@ -17,7 +17,7 @@ from fedrap_core.privacy.banded import inverse_series
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.solve.device_share import compute_share, join_shares, pose_round
 from fedrap_core.solve.server_step import Learning, RoundSum
-from fedrap_core.solve.user import borrowed, derive_taste
+from fedrap_core.solve.user import derive_user, smoothed
 from fedrap_simulation.data.interactions import Histories
 from fedrap_simulation.engine import solve_rounds
 from fedrap_simulation.engine.compiled import Matrix
@@ -28,7 +28,7 @@ from fedrap_simulation.engine.solve_rounds import (
     run_rounds,
     sum_shares,
 )
-from fedrap_simulation.engine.solve_scoring import derive_tastes, once
+from fedrap_simulation.engine.solve_scoring import derive_users, once
 
 ITEMS, DIM = 60, 8
 
@@ -88,16 +88,16 @@ def test_a_round_sums_to_what_the_core_sums(
 def test_users_and_personal_items_are_those_of_the_core(repeats: bool) -> None:
     histories, common = some_histories(3, repeats=repeats), some_items(3)
     scoring = Scoring(recent=7, rho=0.4)
-    tastes = derive_tastes(common.items.to_float().astype(np.float64), histories, scoring)
+    tastes = derive_users(common.items.to_float().astype(np.float64), histories, scoring)
     everyone = np.arange(len(histories))
     shared = tastes.shared(everyone)
     personal = tastes.personal(everyone, shared)
     rows = np.arange(ITEMS)
     for user in range(len(histories)):
-        taste = derive_taste(common, common.gram(), taps(histories, user), scoring)
+        taste = derive_user(common, common.gram(), taps(histories, user), scoring)
         np.testing.assert_allclose(tastes.users[user], taste.user, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(shared[user], common.scores(taste.user), rtol=1e-3, atol=1e-5)
-        known = borrowed(taste, rows, common.take(rows), scoring).sum(axis=1)
+        known = smoothed(taste, rows, common.take(rows), scoring).sum(axis=1)
         np.testing.assert_allclose(personal[user], known, rtol=1e-3, atol=1e-5)
 
 
@@ -107,14 +107,14 @@ def test_the_power_of_four_is_no_special_case() -> None:
     quick, slow = (
         tastes.personal(everyone, tastes.shared(everyone))
         for power in (4.0, 4.0 + 1e-9)
-        for tastes in [derive_tastes(common, histories, Scoring(power=power))]
+        for tastes in [derive_users(common, histories, Scoring(power=power))]
     )
     np.testing.assert_allclose(quick, slow, rtol=1e-4, atol=1e-6)
 
 
 def test_the_shortlist_leaves_the_best_and_the_users_own_as_they_are() -> None:
     histories, common = some_histories(6), some_items(6).items.to_float().astype(np.float64)
-    tastes = derive_tastes(common, histories, Scoring(recent=5))
+    tastes = derive_users(common, histories, Scoring(recent=5))
     everyone = np.arange(len(histories))
     shared = tastes.shared(everyone)
     whole, short = tastes.personal(everyone, shared), tastes.personal(everyone, shared, shortlist=3)

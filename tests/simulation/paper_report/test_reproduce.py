@@ -12,22 +12,22 @@ import pytest
 from fedrap_simulation.commands import run
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.paper_report.markdown import put_between_marks
-from fedrap_simulation.paper_report.request import Order
-from fedrap_simulation.paper_report.run import Outcome, reproduce
+from fedrap_simulation.paper_report.request import ReportRequest
+from fedrap_simulation.paper_report.run import ReportOutcome, reproduce
 from fedrap_simulation.paper_report.sections import SECTIONS
 
 DATA = "synthetic:users=60,items=140,seed=1"
 
 
-def do(out: Path, only: tuple[str, ...] = ()) -> Outcome:
-    order = Order(data=DATA, out=out, only=only, quick=True)
+def do(out: Path, only: tuple[str, ...] = ()) -> ReportOutcome:
+    order = ReportRequest(data=DATA, out=out, only=only, quick=True)
     return reproduce(order, "fedrap-sim reproduce", lambda *_: None, lambda *_: None)
 
 
 @dataclass(frozen=True)
 class Whole:
     out: Path
-    outcome: Outcome
+    outcome: ReportOutcome
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,14 @@ from fedrap_simulation.scenarios.availability import (
     next_ready,
 )
 from fedrap_simulation.scenarios.behaviours import Kind, draw_kinds
-from fedrap_simulation.scenarios.population import gather_crowd
-from fedrap_simulation.scenarios.scenario import DAY, Behaviours, Phones, Population, Scenario
+from fedrap_simulation.scenarios.population import load_population
+from fedrap_simulation.scenarios.scenario import (
+    DAY,
+    Behaviours,
+    Phones,
+    PopulationSettings,
+    Scenario,
+)
 
 TIMED = """user,item,timestamp
 ann,a,0
@@ -35,11 +41,11 @@ eve,a,8640001
 def timed(tmp_path: Path, days: float = 5, **people: object) -> Scenario:
     path = tmp_path / "timed.csv"
     path.write_text(TIMED)
-    return Scenario(days=days, population=Population(data=str(path), **people))  # type: ignore[arg-type]
+    return Scenario(days=days, population=PopulationSettings(data=str(path), **people))  # type: ignore[arg-type]
 
 
 def test_real_times_are_kept(tmp_path: Path) -> None:
-    crowd = gather_crowd(timed(tmp_path))
+    crowd = load_population(timed(tmp_path))
     assert len(crowd) == 2  # eve comes long after the scenario is over
     names = [crowd.items[one] for one in crowd.of(0, 1.5 * DAY)]
     assert names == ["a", "b"]
@@ -48,13 +54,13 @@ def test_real_times_are_kept(tmp_path: Path) -> None:
 
 
 def test_what_lies_before_the_first_day_is_history(tmp_path: Path) -> None:
-    crowd = gather_crowd(timed(tmp_path, from_day=2))
+    crowd = load_population(timed(tmp_path, from_day=2))
     assert crowd.done(0, 0.0) == 3
     assert crowd.arrive[0] == 0.0
 
 
 def test_people_are_asked_for_what_they_will_really_do(tmp_path: Path) -> None:
-    crowd = gather_crowd(timed(tmp_path))
+    crowd = load_population(timed(tmp_path))
     asked, histories, targets = crowd.ask(np.arange(2), 0.5 * DAY)
     assert asked.tolist() == [0]
     assert [crowd.items[one] for one in histories.of(0)] == ["a"]
@@ -65,20 +71,20 @@ def test_people_are_asked_for_what_they_will_really_do(tmp_path: Path) -> None:
 
 def test_nobody_in_time_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadData, match="nobody"):
-        gather_crowd(timed(tmp_path, least=10))
+        load_population(timed(tmp_path, least=10))
 
 
 def test_spread_people_have_a_part_of_their_history_when_they_come() -> None:
-    people = Population(
+    people = PopulationSettings(
         data="synthetic:users=40,items=50", times="spread", arrive_days=2, known=0.5
     )
     scenario = Scenario(days=10, population=people)
-    crowd = gather_crowd(scenario)
+    crowd = load_population(scenario)
     for person in range(len(crowd)):
         length = crowd.starts[person + 1] - crowd.starts[person]
         assert crowd.done(person, float(crowd.arrive[person])) == np.ceil(length / 2)
         assert crowd.done(person, scenario.seconds) == length
-    assert gather_crowd(scenario).arrive.tolist() == crowd.arrive.tolist()
+    assert load_population(scenario).arrive.tolist() == crowd.arrive.tolist()
 
 
 @given(st.integers(0, 2**31), st.integers(0, 10**6), st.floats(0, 30 * DAY))

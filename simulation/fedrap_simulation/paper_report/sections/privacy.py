@@ -43,7 +43,7 @@ class Noised(msgspec.Struct, frozen=True, kw_only=True):
     deviation: float  # of ndcg10_full between seeds
 
 
-class Cost(msgspec.Struct, frozen=True):
+class PrivacyCost(msgspec.Struct, frozen=True):
     """Quality with privacy and without it."""
 
     paper: list[Line]
@@ -51,7 +51,7 @@ class Cost(msgspec.Struct, frozen=True):
     others: list[Line]
 
 
-def compute(bench: Bench) -> Cost:
+def compute(bench: Bench) -> PrivacyCost:
     """The paper's method under both protocols; ours on the honest one, nothing chosen."""
     ours = [
         _noised(bench, epsilon, banded)
@@ -61,7 +61,7 @@ def compute(bench: Bench) -> Cost:
     others = [ask for ask in OPEN if ask.method in bench.frame.scale.clean]
     small = bench.frame.users * bench.frame.items <= LARGEST
     paper = both_protocols(bench, PAPER) if small else bench.lines(ALONE, "clean")
-    return Cost(paper, ours, bench.lines(others, "clean"))
+    return PrivacyCost(paper, ours, bench.lines(others, "clean"))
 
 
 def _noised(bench: Bench, epsilon: float, banded: bool) -> Noised:
@@ -97,7 +97,7 @@ def paper_epsilon(line: Line) -> float | None:
     return charged_epsilon(int(rounds), PAPER_NOISE, DELTA)
 
 
-def draw(found: Cost, frame: Frame) -> Drawn:
+def draw(found: PrivacyCost, frame: Frame) -> Drawn:
     """Tables, and NDCG over epsilon."""
     words = [
         "Epsilon is for a whole user over all rounds, delta 1e-5, zero-out adjacency, by the "
@@ -118,7 +118,7 @@ def draw(found: Cost, frame: Frame) -> Drawn:
     return Drawn(words=words, tables=tables, pictures=[_picture(found)])
 
 
-def _paper(found: Cost, frame: Frame, protocol: str) -> Table:
+def _paper(found: PrivacyCost, frame: Frame, protocol: str) -> Table:
     lines = [line for line in found.paper if line.protocol == protocol]
     known = [published(frame.order.data, line.method) for line in lines]
     more: dict[str, list[Cell]] = {"epsilon": [paper_epsilon(line) for line in lines]}
@@ -145,7 +145,7 @@ def _published(frame: Frame) -> Table:
     )
 
 
-def _ours(found: Cost, frame: Frame) -> Table:
+def _ours(found: PrivacyCost, frame: Frame) -> Table:
     rows: list[list[Cell]] = [
         [
             "banded" if one.banded else "independent", one.epsilon, one.noise, one.participations,
@@ -170,7 +170,7 @@ def _ours(found: Cost, frame: Frame) -> Table:
     )
 
 
-def _picture(found: Cost) -> Picture:
+def _picture(found: PrivacyCost) -> Picture:
     figure, (axes,) = new_axes(height=3.8)
     for banded, style in ((True, "-"), (False, "--")):
         points = [(one.epsilon, one.ndcg10_full) for one in found.ours if one.banded == banded]
