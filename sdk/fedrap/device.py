@@ -18,15 +18,15 @@ import msgspec
 
 from fedrap.background import process
 from fedrap.background.conditions import Conditions
-from fedrap.background.process import DeviceProcess, OnError
+from fedrap.background.process import DeviceProcess
 from fedrap.background.scheduler import Pace
 from fedrap.results import Erased, Exported, Interaction, Recommendation, RoundReport, Status
 from fedrap.rounds import ledger
 from fedrap.rounds.enrolment import Attest
 from fedrap.rounds.ledger import Floor
-from fedrap.rounds.session import Access, RoundSession, Token
+from fedrap.rounds.session import Access, OnError, RoundSession, Token
 from fedrap.storage.database import DeviceStore
-from fedrap.storage.device_state import Consent, DeviceState
+from fedrap.storage.device_state import Consent, DeviceContents, DeviceState
 from fedrap.storage.export import write_export
 from fedrap.storage.history import Retention
 from fedrap.storage.store_key import DefaultKey, KeyProvider
@@ -39,8 +39,8 @@ class FedRap:
 
     def __init__(self, state: DeviceState, access: Access, on_error: OnError | None) -> None:
         self._state = state
-        self._joiner = RoundSession(state, access)
-        self._runtime = DeviceProcess(state, self._joiner, on_error)
+        self._session = RoundSession(state, access, clock=state.now)
+        self._process = DeviceProcess(state, self._session, on_error)
 
     @classmethod
     def open(
@@ -116,12 +116,12 @@ class FedRap:
 
         A second call does nothing; every other call raises StoreClosed from now on.
         """
-        self._runtime.close_within(process.CLOSE_SECONDS)
+        self._process.close_within(process.CLOSE_SECONDS)
 
     def consent(self, *, train: bool, policy: str) -> None:
         """Keep what the user agreed to. Until `train=True` nothing ever leaves the device."""
         self._state.keep_consent(Consent(train, policy, self._state.now()))
-        self._runtime.wake()
+        self._process.wake()
 
     def record(
         self, item: str, *, kind: str = "tap", weight: float = 1.0, at: float | None = None
@@ -131,7 +131,7 @@ class FedRap:
         Raises:
             ValueError: an empty or overlong item id, a weight that is not above 0, or no time.
         """
-        self._state.record([self._interaction(item, kind, weight, at)])
+        self._state.record([self._checked(item, kind, weight, at)])
 
     def record_many(self, interactions: Iterable[Interaction]) -> int:
         """Keep many interactions, all or none, in the order of their times. Returns how many.
@@ -139,20 +139,20 @@ class FedRap:
         Raises:
             ValueError: one of them is not valid; nothing was kept.
         """
-        checked = [self._interaction(*msgspec.structs.astuple(one)) for one in interactions]
+        checked = [self._checked(*msgspec.structs.astuple(one)) for one in interactions]
         self._state.record(checked)
         return len(checked)
 
-    def _interaction(self, item: str, kind: str, weight: float, at: float | None) -> Interaction:
+    @staticmethod
+    def _checked(item: str, kind: str, weight: float, at: float | None) -> Interaction:
+        """An interaction that may be kept; one without a time is dated when it is."""
         if not is_item_id(item):
             raise ValueError("an item id has 1 to 200 characters and no line break")
         if not 0 < weight <= 1000:
             raise ValueError("a weight lies above 0 and at most at 1000")
         if at is not None and not math.isfinite(at):
             raise ValueError("a time is a finite number of seconds since 1970")
-        latest = self._state.tap_time()  # nothing happened later than now
-        when = latest if at is None else min(at, latest)
-        return Interaction(item, kind, float(weight), float(when))
+        return Interaction(item, kind, float(weight), math.inf if at is None else float(at))
 
     def recommend(
         self,
@@ -163,12 +163,12 @@ class FedRap:
         explain: bool = False,
     ) -> list[Recommendation]:
         """The n best items for this user, best first. Offline; needs one earlier sync."""
-        model = self._state.model()
-        if model is None or n <= 0:
+        known = self._state.contents()
+        if known.model is None or n <= 0:
             return []
-        return model.recommend(
-            self._state.interactions(),
-            self._state.trained(),
+        return known.model.recommend(
+            known.interactions,
+            known.trained,
             n,
             candidates,
             filter_seen=filter_seen,
@@ -177,7 +177,7 @@ class FedRap:
 
     def similar_items(self, item: str, n: int = 10) -> list[tuple[str, float]]:
         """The n items most like `item` in what everybody taught C, with their cosine. Offline."""
-        model = self._state.model()
+        model = self._state.contents().model
         return [] if model is None or n <= 0 else model.similar(item, n)
 
     def sync(self) -> None:
@@ -190,7 +190,7 @@ class FedRap:
         Raises:
             CoordinatorUnreachable, UpdateRefused, BrokenModel: the old ones stay in use.
         """
-        await self._joiner.sync()
+        await self._session.sync()
 
     def run_round(self, wait: float = 0.0) -> RoundReport:
         """Join a round if there is one for this device; see `run_round_async`."""
@@ -201,7 +201,7 @@ class FedRap:
 
         `wait`: where there is no place now, wait up to so many seconds for one (60 at the most).
         """
-        return await self._joiner.run_round(wait=wait)
+        return await self._session.run_round(wait=wait)
 
     def start(self, *, conditions: Conditions | None = None, pace: Pace | None = None) -> None:
         """Run rounds in the background from now on; a second call does nothing.
@@ -210,35 +210,38 @@ class FedRap:
             conditions: what must hold: by default charging, unmetered, idle, battery left.
             pace: how often to try, between the wishes of the coordinator.
         """
-        self._runtime.start(conditions or Conditions(), pace or Pace())
+        self._process.start(conditions or Conditions(), pace or Pace())
 
     def stop(self) -> None:
         """Run no more rounds in the background; one in flight ends, and is resumed another time."""
-        self._runtime.stop()
+        self._process.stop()
 
     def status(self) -> Status:
         """Where this device stands."""
-        entries = self._state.entries()
-        choice = self._joiner.choice
+        return self._status(self._state.contents())
+
+    def _status(self, known: DeviceContents) -> Status:
+        choice, model = self._session.choice, known.model
         return Status(
-            consented=self._state.consented(),
-            enrolled=self._state.credentials() is not None,
-            interactions=len(self._state.interactions()),
-            personal_items=len(self._state.personal()),
-            release=self._state.release_version(),
-            rounds=len(ledger.charged_steps(entries)),
-            epsilon=ledger.epsilon(entries),
-            pending=len(self._state.outbox()),
-            dropped=self._state.dropped(),
+            consented=known.consented,
+            enrolled=known.credentials is not None,
+            interactions=len(known.interactions),
+            personal_items=len(known.personal),
+            release=None if model is None else model.common.version,
+            rounds=len(ledger.charged_steps(known.entries)),
+            epsilon=ledger.epsilon(known.entries),
+            pending=known.pending,
+            dropped=known.dropped,
             trainer=None if choice is None else choice.name,
             trainer_reason=None if choice is None else choice.reason,
-            blocked_by=self._runtime.blocked_by(),
-            privacy=ledger.promised(entries),
+            blocked_by=self._process.blocked_by(),
+            privacy=ledger.promised(known.entries),
         )
 
     def export(self, path: str | Path) -> Exported:
         """Write the user's own data as a zip of readable JSON, without any key."""
-        return write_export(Path(path).expanduser(), self._state, self.status())
+        known = self._state.contents()
+        return write_export(Path(path).expanduser(), known, self._status(known))
 
     def erase(self) -> Erased:
         """Delete everything, here and at the coordinator; see `erase_async`."""
@@ -252,10 +255,10 @@ class FedRap:
         Raises:
             StoreDamaged: a file could not be deleted; it is named, and the rest is gone.
         """
-        self._state.now_usable()
+        self._state.check_usable()
         await asyncio.to_thread(self.stop)
         try:
-            reason = await self._joiner.forget()
+            reason = await self._session.forget()
         finally:  # whatever a transport does, the store goes
             deleted = self._state.erase()
         return Erased(deleted, reason is None, reason)

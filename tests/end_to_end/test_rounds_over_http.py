@@ -275,7 +275,7 @@ async def test_a_device_is_brought_up_to_date_with_a_delta_and_ends_with_the_sam
     assert len(delta.rows) // 4 == 2
     await three.sync_async()
     whole = decode(Release, (await coordinator.release(None)).body, MAX_RELEASE_BYTES)
-    held = three._state.model()
+    held = three._state.contents().model
     assert held is not None
     assert (held.common.version, held.digest) == (3, whole.model)
     assert model_hash(held.common.items) == whole.model

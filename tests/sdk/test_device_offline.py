@@ -203,7 +203,7 @@ def test_personal_rows_exist_only_for_items_that_were_touched(tmp_path: Path) ->
     history = ("item-1", "item-5", "item-1", "unheard of")
     with a_device(tmp_path, MadeCoordinator(), items=history) as device:
         assert device.run_round().joined
-        assert set(device._state.personal()) == {"item-1", "item-5"}
+        assert set(device._state.contents().personal) == {"item-1", "item-5"}
         assert device.status().personal_items == 2
     with FedRap.open(tmp_path) as device:
         assert device.status().personal_items == 2
@@ -232,7 +232,10 @@ def test_an_interaction_keeps_its_kind_its_weight_and_its_time(tmp_path: Path) -
         device.record("a")
         device.record("b", kind="buy", weight=3, at=5)
     with FedRap.open(tmp_path) as device:
-        kept = [(one.item, one.kind, one.weight, one.at) for one in device._state.interactions()]
+        kept = [
+            (one.item, one.kind, one.weight, one.at)
+            for one in device._state.contents().interactions
+        ]
     assert kept == [("b", "buy", 3.0, 5.0), ("a", "tap", 1.0, 77.0)]
 
 

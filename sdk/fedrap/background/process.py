@@ -26,7 +26,7 @@ from fedrap.background.conditions import Conditions
 from fedrap.background.scheduler import Background, Pace
 from fedrap.errors import InsideEventLoop
 from fedrap.results import RoundReport
-from fedrap.rounds.session import RoundSession, ignore
+from fedrap.rounds.session import OnError, RoundSession, ignore
 from fedrap.storage.device_state import DeviceState
 
 CLOSE_SECONDS = 2.0
@@ -120,15 +120,14 @@ atexit.register(_close_all)
 
 
 log = logging.getLogger(__name__)
-OnError = Callable[[Exception], None]
 
 
 class DeviceProcess:
     """Owns the thread of one device. `on_error` hears what its rounds swallow."""
 
-    def __init__(self, state: DeviceState, joiner: RoundSession, on_error: OnError | None) -> None:
+    def __init__(self, state: DeviceState, session: RoundSession, on_error: OnError | None) -> None:
         self._state = state
-        self._joiner = joiner
+        self._session = session
         self._on_error = on_error
         self._turn = threading.Lock()  # around starting and stopping
         self._background: Background | None = None
@@ -139,10 +138,10 @@ class DeviceProcess:
     def start(self, conditions: Conditions, pace: Pace) -> None:
         """Run rounds from now on; nothing when they run already."""
         with self._turn:
-            self._state.now_usable()
+            self._state.check_usable()
             if not self.running:
                 self._conditions, self._wait = conditions, pace.wait
-                self._background = Background(self._round, pace, self._hear)
+                self._background = Background(self._round, pace, self._swallow)
                 self._background.start()
 
     def stop(self, seconds: float = CLOSE_SECONDS) -> None:
@@ -166,7 +165,7 @@ class DeviceProcess:
 
     def blocked_by(self) -> str | None:
         """Why a round would not run now; conditions count for rounds in the background only."""
-        blocked = self._joiner.blocked_by()
+        blocked = self._session.why_blocked(self._state.snapshot())
         if blocked is None and self.running:
             return self._conditions.blocked_by(ignore)
         return blocked
@@ -190,17 +189,15 @@ class DeviceProcess:
         """No thread was inherited, and the store is the parent's."""
         self._turn = threading.Lock()
         self._background = None
-        self._joiner.after_fork_in_child()
+        self._session.after_fork_in_child()
         self._state.after_fork_in_child()
 
     async def _round(self) -> RoundReport:
-        if self._joiner.blocked_by() is None:
-            unmet = self._conditions.blocked_by(self._hear)
-            if unmet is not None:
-                return RoundReport(False, unmet)
-        return await self._joiner.run_round(self._hear, self._wait)
+        return await self._session.run_round(
+            self._swallow, self._wait, lambda: self._conditions.blocked_by(self._swallow)
+        )
 
-    def _hear(self, error: Exception) -> None:
+    def _swallow(self, error: Exception) -> None:
         log.warning("a round in the background failed: %s", type(error).__name__)
         if self._on_error is not None:
             try:

@@ -7,6 +7,7 @@ OFFLINE = "offline"
 NO_SERVER = "no-server"
 NO_TOKEN = "no-token"
 NOTHING_TO_SHARE = "nothing-to-share"
+ANOTHER_TASK = "another-task"  # an offer that is not for this device
 ALREADY_IN_ROUND = "already-in-round"  # what this device had to give is there
 TOLD_TO_WAIT = "told-to-wait"
 UNREACHABLE = "unreachable"

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable
 
 import msgspec
 
 from fedrap.errors import CoordinatorUnreachable
-from fedrap.rounds.state import RoundState
+from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.transport import NO_PROOF, Proof, Transport
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.errors import FedRapError
@@ -35,19 +36,25 @@ class Membership:
     """Enrols once and renews when due. `attest` is the app's own, and may block."""
 
     def __init__(
-        self, state: RoundState, transport: Transport, token: str | None, attest: Attest | None
+        self,
+        state: RoundState,
+        transport: Transport,
+        token: str | None,
+        attest: Attest | None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._state = state
         self._transport = transport
         self._token = token
         self._attest = attest
+        self._clock = clock
 
-    async def credentials(self) -> Credentials | None:
+    async def credentials(self, device: RoundSnapshot) -> Credentials | None:
         """Who this device is, with a certificate that will last; None without a token."""
-        known = self._state.credentials()
+        known = device.credentials
         if known is None:
             return await self._enrol()
-        if known.renew_at <= self._state.now():
+        if known.renew_at <= self._clock():
             return await self.renew(known)
         return known
 
@@ -60,7 +67,7 @@ class Membership:
         answer = await self._transport.enrol(self._token, point, proof)
         fresh = Credentials(answer.device, answer.task, private_to_bytes(private))
         if answer.certificate:
-            fresh = certified(fresh, answer.certificate, answer.authority, self._state.now())
+            fresh = certified(fresh, answer.certificate, answer.authority, self._clock())
         self._state.keep_credentials(fresh)
         return fresh
 
@@ -73,7 +80,7 @@ class Membership:
         # Where enrolment gave none, there is no authority to check it with: keep what we have.
         fresh = known
         if known.authority:
-            fresh = certified(known, answer.certificate, known.authority, self._state.now())
+            fresh = certified(known, answer.certificate, known.authority, self._clock())
         self._state.keep_credentials(fresh)
         return fresh
 

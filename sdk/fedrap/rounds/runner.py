@@ -1,8 +1,8 @@
-"""One round from this device's side, resumable at each step.
+"""One round from this device's side, in the order of spec/PROTOCOL.md and resumable at each step.
 
-enrol once, renew in time -> send what is left over -> sync -> ask for a place -> check the own
-ledger -> prepare -> one transaction -> send. A crash before the transaction means that nothing
-happened; a crash after it means that the same bytes are sent again.
+A round works on a frozen snapshot of the device and commits once, before anything leaves. A crash
+before that commit means that nothing happened; a crash after it means that the same bytes are sent
+again.
 """
 
 from __future__ import annotations
@@ -10,197 +10,256 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.results import RoundReport
 from fedrap.rounds import eligibility, ledger
-from fedrap.rounds.enrolment import Attest, Membership
+from fedrap.rounds.enrolment import Membership
 from fedrap.rounds.ledger import Floor
 from fedrap.rounds.prepare import LocalData, Prepared, prepare_update
-from fedrap.rounds.state import RoundModel, RoundState
+from fedrap.rounds.state import RoundModel, RoundSnapshot, RoundState
 from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.errors import BrokenModel, Diverged, FedRapError
-from fedrap_core.paper.sampling import Uniform, private_stream
+from fedrap_core.paper.sampling import private_stream
 from fedrap_core.plan import PaperMethod, PaperScoring, Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_value
-from fedrap_core.wire.messages import Delta, Offer, Release
+from fedrap_core.wire.messages import Accepted, Delta, Offer, Release
 
-LONGEST_WAIT = 60.0  # seconds for a place; proxies cut longer requests off
+LONGEST_WAIT = 60.0  # seconds for a slot; proxies cut longer requests off
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTask:
+    """One device's part of one round: all that its update follows from."""
+
+    offer: Offer
+    plan: Plan
+    credentials: Credentials
+    model: RoundModel
+    local: LocalData
+    now: float  # seconds of wall time, for the ledger
+
+
+class RoundSteps(Protocol):
+    """The two steps of a round that take a device's time. A simulation brings its own."""
+
+    async def compute(self, task: RoundTask, trainer: Trainer) -> Prepared:
+        """The sealed update; raises like `prepare_update`."""
+
+    async def send(
+        self, transport: Transport, signer: Signer, round_id: bytes, body: bytes
+    ) -> Accepted:
+        """Hand the update in; raises like `Transport.send_update`."""
+
+
+class DeviceSteps:
+    """Computes in a thread, off the event loop, and sends at once."""
+
+    async def compute(self, task: RoundTask, trainer: Trainer) -> Prepared:
+        # Keyed by the round: after a crash the device draws the same numbers again.
+        uniform = private_stream(task.credentials.private_key, task.offer.round)
+        device = task.credentials.device
+        return await asyncio.to_thread(
+            prepare_update, task.offer, task.plan, device, task.local, trainer, uniform, task.now
+        )
+
+    async def send(
+        self, transport: Transport, signer: Signer, round_id: bytes, body: bytes
+    ) -> Accepted:
+        return await transport.send_update(signer, round_id, body)
 
 
 class RoundRunner:
-    """Runs one round over a transport. `token` is only needed to enrol.
+    """Runs one round over a transport.
 
-    `wait`: seconds to wait for a place, where there is none at once.
+    `floor` is what this device insists on; `wait` is how many seconds to wait for a slot, where
+    there is none at once.
     """
 
     def __init__(
         self,
         state: RoundState,
         transport: Transport,
+        membership: Membership,
         trainer: Trainer,
         floor: Floor,
-        token: str | None,
-        attest: Attest | None = None,
+        *,
         wait: float = 0.0,
+        steps: RoundSteps | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._state = state
         self._transport = transport
+        self._membership = membership
         self._trainer = trainer
         self._floor = floor
         self._wait = min(max(0.0, wait), LONGEST_WAIT)
-        self._membership = Membership(state, transport, token, attest)
+        self._steps: RoundSteps = steps or DeviceSteps()
+        self._clock = clock
 
-    async def run(self) -> RoundReport:
+    async def run(self, device: RoundSnapshot) -> RoundReport:
         """Join a round if there is one for this device; renews its certificate where need be.
 
         Raises:
-            CoordinatorUnreachable, UpdateRefused: for the caller to turn into a report.
+            CoordinatorUnreachable, UpdateRefused, BrokenModel: the caller makes a report of it.
         """
-        credentials = await self._membership.credentials()
+        credentials = await self._membership.credentials(device)  # 3: enrol once, renew in time
         if credentials is None:
             return RoundReport(False, eligibility.NO_TOKEN)
         try:
-            return await self._join(credentials)
+            return await self._join(device, credentials)
         except UpdateRefused as refused:
             if refused.problem is not problems.CERTIFICATE_EXPIRED:
                 raise
-        return await self._join(await self._membership.renew(credentials))
+        renewed = await self._membership.renew(credentials)  # 3.6: the clock here may be wrong
+        return await self._join(self._state.snapshot(), renewed)
 
-    async def _join(self, credentials: Credentials) -> RoundReport:
+    async def _join(self, device: RoundSnapshot, credentials: Credentials) -> RoundReport:
         signer = Signer(credentials, self._state.next_nonce)
-        for round_id, body in self._state.outbox():
+        for round_id, body in device.outbox:  # 7.7: what a crash left is sent first, and alone
             await self._send(signer, round_id, body)
             return RoundReport(True, sent_bytes=len(body))
-        await sync(self._state, self._transport)
-        held = self._state.model()
-        if held is not None and not len(self._state.history().rows):
-            return RoundReport(
-                False, eligibility.NOTHING_TO_SHARE
-            )  # an empty share costs a place too
-        offer = await self._ask(signer)
-        model = self._state.model()
-        if model is None:
+        device = replace(device, credentials=credentials)
+        device = await sync(self._state, self._transport, device)  # 7.2, 7.13
+        if device.model is not None and not len(device.history.rows):
+            return RoundReport(False, eligibility.NOTHING_TO_SHARE)  # would cost a slot too
+        device, offer = await self._request_offer(device, signer)  # 7.1, 7.15
+        if device.model is None:
             return RoundReport(False, eligibility.NO_RELEASE)
-        plan, refused = self._judge(offer, credentials, model)
+        plan = read_plan(offer)  # 5.1
+        refused = why_refuse(offer, plan, credentials, device, self._floor)  # 7.1, 7.5
         if refused is not None:
             return RoundReport(False, refused, step=offer.step)
-        try:
-            prepared = await self._compute(offer, plan, credentials, model)
-        except BrokenModel:
-            return RoundReport(False, eligibility.BROKEN_RELEASE, step=offer.step)
-        except Diverged:
-            self._state.count_dropped()
-            return RoundReport(False, eligibility.DIVERGED, step=offer.step)
-        except FedRapError as error:  # such as a sealing key that is no point of the curve
-            raise CoordinatorUnreachable(f"an offer that cannot be followed: {error}") from error
-        if not self._state.consented():  # taken back while the round was being computed
+        model = device.model
+        local = LocalData(model.common, model.gram, device.history, device.trained)
+        task = RoundTask(offer, plan, credentials, model, local, self._clock())
+        prepared = await self._prepare(task)  # 5, 6, 4: train, clip, quantise, seal
+        if isinstance(prepared, str):
+            return RoundReport(False, prepared, step=offer.step)
+        if not self._state.commit_round(offer.round, prepared):  # 7.7: kept before it leaves
             return RoundReport(False, eligibility.NO_CONSENT, step=offer.step)
-        self._state.commit_round(offer.round, prepared)
-        await self._send(signer, offer.round, prepared.body)
+        await self._send(signer, offer.round, prepared.body)  # 7.8
         return RoundReport(True, step=offer.step, sent_bytes=len(prepared.body), loss=prepared.loss)
 
-    async def _ask(self, signer: Signer) -> Offer:
-        """A place, waited for; when a release came out in between, fetch it and ask again."""
-        until = time.monotonic() + self._wait
+    async def _request_offer(
+        self, device: RoundSnapshot, signer: Signer
+    ) -> tuple[RoundSnapshot, Offer]:
+        """A slot, waited for; when a release came out in between, fetch it and ask again."""
+        time_now = asyncio.get_running_loop().time
+        until = time_now() + self._wait
         for last in (False, False, True) if self._wait else (False, True):
-            left = max(0.0, until - time.monotonic())
+            left = max(0.0, until - time_now())
             try:
-                return await self._transport.offer(signer, self._held(), left)
+                return device, await self._transport.offer(
+                    signer, device.release_version or 0, left
+                )
             except UpdateRefused as refused:
                 if last or refused.problem is not problems.STALE_MODEL:
                     raise
-            await sync(self._state, self._transport)
+            device = await sync(self._state, self._transport, device)
         raise AssertionError("unreachable")
 
-    def _held(self) -> int:
-        model = self._state.model()
-        return 0 if model is None else model.common.version
-
-    def _judge(
-        self, offer: Offer, credentials: Credentials, model: RoundModel
-    ) -> tuple[Plan, str | None]:
-        """The plan, and why this device does not follow it, if so."""
+    async def _prepare(self, task: RoundTask) -> Prepared | str:
+        """The update, or a word for why there is none."""
         try:
-            plan = decode_value(Plan, offer.plan)
-        except FedRapError as error:
-            raise CoordinatorUnreachable(
-                f"a plan that this version cannot read: {error}"
-            ) from error
-        if offer.task != credentials.task:
-            return plan, "another-task"
-        paper = isinstance(plan.method, PaperMethod)
-        same = paper == isinstance(model.scoring, PaperScoring)
-        if offer.model != model.digest or plan.method.dim != model.common.dim or not same:
-            return plan, problems.STALE_MODEL.code
-        entries = self._state.entries()
-        # An entry is written with the bytes to send, and those were answered: the outbox is empty.
-        if any(entry.round == offer.round for entry in entries):
-            return plan, eligibility.ALREADY_IN_ROUND
-        return plan, ledger.why_not(entries, offer.step, plan, self._floor)
-
-    async def _compute(
-        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
-    ) -> Prepared:
-        """The local part, off the event loop."""
-        return await asyncio.to_thread(self._prepare, offer, plan, credentials, model)
-
-    def _prepare(
-        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
-    ) -> Prepared:
-        state = self._state
-        local = LocalData(model.common, model.gram, state.history(), state.trained())
-        device, now, uniform = credentials.device, state.now(), self._uniform(offer, credentials)
-        return prepare_update(offer, plan, device, local, self._trainer, uniform, now)
-
-    def _uniform(self, offer: Offer, credentials: Credentials) -> Uniform:
-        """Keyed by the round: after a crash the device draws the same numbers again."""
-        return private_stream(credentials.private_key, offer.round)
+            return await self._steps.compute(task, self._trainer)
+        except BrokenModel:
+            return eligibility.BROKEN_RELEASE
+        except Diverged:
+            self._state.count_dropped()
+            return eligibility.DIVERGED
+        except CoordinatorUnreachable:
+            raise
+        except FedRapError as error:  # such as a sealing key that is no point of the curve
+            raise CoordinatorUnreachable(f"an offer that cannot be followed: {error}") from error
 
     async def _send(self, signer: Signer, round_id: bytes, body: bytes) -> None:
         """Until the coordinator has said yes or a final no, the bytes stay in the outbox."""
         try:
-            answer = await self._transport.send_update(signer, round_id, body)
+            receipt = await self._steps.send(self._transport, signer, round_id, body)
         except UpdateRefused as refused:
             if refused.final:
                 self._state.forget_outgoing(round_id)
             raise
-        if answer.digest != hashlib.sha256(body).digest():
-            raise CoordinatorUnreachable("the receipt is for other bytes")
+        check_receipt(receipt, body)
         self._state.forget_outgoing(round_id)
 
 
-async def sync(state: RoundState, transport: Transport) -> None:
-    """Fetch what is new of C and, with it, of the catalogue: items get numbers with a release.
+def read_plan(offer: Offer) -> Plan:
+    """The plan of an offer.
 
-    A delta that does not fit is made good by fetching the whole.
+    Raises:
+        CoordinatorUnreachable: a plan of another version.
+    """
+    try:
+        return decode_value(Plan, offer.plan)
+    except FedRapError as error:
+        raise CoordinatorUnreachable(f"a plan that this version cannot read: {error}") from error
+
+
+def why_refuse(
+    offer: Offer, plan: Plan, credentials: Credentials, device: RoundSnapshot, floor: Floor
+) -> str | None:
+    """Why this device does not follow an offer, or None. Pure."""
+    if offer.task != credentials.task:
+        return eligibility.ANOTHER_TASK
+    model = device.model
+    if model is None or offer.model != model.digest or plan.method.dim != model.common.dim:
+        return problems.STALE_MODEL.code
+    if isinstance(plan.method, PaperMethod) != isinstance(model.scoring, PaperScoring):
+        return problems.STALE_MODEL.code
+    # An entry is written with the bytes to send, and those were answered: the outbox is empty.
+    if any(entry.round == offer.round for entry in device.entries):
+        return eligibility.ALREADY_IN_ROUND
+    return ledger.why_not(device.entries, offer.step, plan, floor)
+
+
+def check_receipt(receipt: Accepted, body: bytes) -> None:
+    """Is this receipt for these bytes?
+
+    Raises:
+        CoordinatorUnreachable: it is for others.
+    """
+    if receipt.digest != hashlib.sha256(body).digest():
+        raise CoordinatorUnreachable("the receipt is for other bytes")
+
+
+async def sync(state: RoundState, transport: Transport, device: RoundSnapshot) -> RoundSnapshot:
+    """Fetch what is new of C and, with it, of the catalogue: items get rows with a release.
+
+    A delta that does not fit is made good by fetching the whole. Returns the device as it is then.
 
     Raises:
         BrokenModel: the new release is damaged or hostile; the old one stays in use.
     """
-    message = await transport.release(state.release_version())
+    message = await transport.release(device.release_version)
     if message is None:
-        return
+        return device
     try:
-        await _adopt(state, transport, message)
+        return await _adopt(state, transport, device, message)
     except BrokenModel:
         if not isinstance(message, Delta):
             raise
-        whole = await transport.release(None)
-        if whole is not None:
-            await _adopt(state, transport, whole)
+    whole = await transport.release(None)
+    return device if whole is None else await _adopt(state, transport, device, whole)
 
 
-async def _adopt(state: RoundState, transport: Transport, message: Release | Delta) -> None:
-    credentials, held = state.credentials(), state.release_version()
+async def _adopt(
+    state: RoundState, transport: Transport, device: RoundSnapshot, message: Release | Delta
+) -> RoundSnapshot:
+    credentials, version = device.credentials, device.release_version
     if credentials is not None and message.task != credentials.task:
         raise BrokenModel("a release of another task")
-    if held is not None and message.version < held:
-        raise BrokenModel(f"release {message.version} is older than {held}, which is in use")
-    catalogue = state.catalogue()
+    if version is not None and message.version < version:
+        raise BrokenModel(f"release {message.version} is older than {version}, which is in use")
+    catalogue = device.catalogue
     if catalogue.version < message.catalogue:
         catalogue = catalogue.extended(await transport.catalogue(catalogue.count))
-    await asyncio.to_thread(state.adopt, message, catalogue)
+    await asyncio.to_thread(state.adopt, device, message, catalogue)
+    return state.snapshot()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,10 +13,10 @@ from dataclasses import dataclass, field
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.results import RoundReport
 from fedrap.rounds import eligibility
-from fedrap.rounds.enrolment import Attest
+from fedrap.rounds.enrolment import Attest, Membership
 from fedrap.rounds.ledger import Floor
-from fedrap.rounds.runner import RoundRunner, sync
-from fedrap.rounds.state import RoundState
+from fedrap.rounds.runner import RoundRunner, RoundSteps, sync
+from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.trainers.protocol import Trainer
 from fedrap.trainers.select import Choice, choose_trainer, make_trainer
 from fedrap.transport import Transport
@@ -40,19 +41,33 @@ class Access:
     attest: Attest | None = None
 
 
+OnError = Callable[[Exception], None]
+
+
 def ignore(error: Exception) -> None:
     """For callers that are told otherwise."""
 
 
+def nothing_unmet() -> str | None:
+    """For rounds that an app asks for itself: no condition has to hold."""
+    return None
+
+
 class RoundSession:
-    """Runs rounds and syncs, one round at a time."""
+    """Runs rounds and syncs, one round at a time; a simulation brings its own `steps`."""
 
     def __init__(
-        self, state: RoundState, access: Access, runner: Callable[..., RoundRunner] = RoundRunner
+        self,
+        state: RoundState,
+        access: Access,
+        *,
+        clock: Callable[[], float] = time.time,
+        steps: RoundSteps | None = None,
     ) -> None:
         self._state = state
-        self._runner = runner
         self._access = access
+        self._clock = clock
+        self._steps = steps
         self._trainer: tuple[Trainer, Choice] | None = None
         self._running = threading.Lock()
         self._not_before = 0.0
@@ -69,30 +84,42 @@ class RoundSession:
 
     async def sync(self) -> None:
         """Fetch what is new, if the user consented and there is somebody to ask."""
-        if self._state.consented() and self._reachable() and not self._access.offline:
+        device = self._state.snapshot()
+        if device.consented and self._reachable() and not self._access.offline:
             async with self._transport() as transport:
-                await sync(self._state, transport)
+                await sync(self._state, transport, device)
 
     async def run_round(
-        self, hear: Callable[[Exception], None] = ignore, wait: float = 0.0
+        self,
+        on_error: OnError = ignore,
+        wait: float = 0.0,
+        unmet: Callable[[], str | None] = nothing_unmet,
     ) -> RoundReport:
-        """Join a round if there is one, or soon; `hear` gets the errors that become a report."""
+        """Join a round if there is one, or within `wait` seconds.
+
+        Args:
+            on_error: hears of the errors that become a report.
+            unmet: a word for a condition of the background that does not hold, asked last.
+        """
         if not self._running.acquire(blocking=False):
             return RoundReport(False, eligibility.ALREADY_RUNNING)
         try:
-            self._state.expire()
-            blocked = self.blocked_by()
+            device = self._state.snapshot()
+            blocked = self.why_blocked(device)
             if blocked is not None:
-                left = max(0.0, self._not_before - self._state.now())
+                left = max(0.0, self._not_before - device.at)
                 return RoundReport(False, blocked, left or None)
+            blocked = unmet()
+            if blocked is not None:
+                return RoundReport(False, blocked)
             async with self._transport() as transport:
-                return await self._run(transport, hear, wait)
+                return await self._run(device, transport, on_error, wait)
         finally:
             self._running.release()
 
     async def forget(self) -> str | None:
         """Ask the coordinator to forget this device; None when it has, or never knew it."""
-        credentials = self._state.credentials()
+        credentials = self._state.snapshot().credentials
         if credentials is None:
             return None
         if self._access.offline or not self._reachable():
@@ -107,42 +134,52 @@ class RoundSession:
             return eligibility.UNREACHABLE
         return None
 
-    def blocked_by(self) -> str | None:
+    def why_blocked(self, device: RoundSnapshot) -> str | None:
         """Why a round would not run now."""
         return eligibility.blocked_by(
-            consented=self._state.consented(),
+            consented=device.consented,
             offline=self._access.offline,
             reachable=self._reachable(),
-            may_enrol=self._state.credentials() is not None or self._access.token is not None,
-            interactions=self._state.recorded(),
-            wait_seconds=self._not_before - self._state.now(),
+            may_enrol=device.credentials is not None or self._access.token is not None,
+            interactions=device.recorded,
+            wait_seconds=self._not_before - device.at,
         )
 
     async def _run(
-        self, transport: Transport, hear: Callable[[Exception], None], wait: float
+        self, device: RoundSnapshot, transport: Transport, on_error: OnError, wait: float
     ) -> RoundReport:
         try:
-            token = await self._token()
+            token = await self._token() if device.credentials is None else None
         except Exception as error:  # the app's own callable: its backend may be out of reach
-            hear(error)
+            on_error(error)
             return RoundReport(False, eligibility.NO_TOKEN)
-        access, trainer = self._access, self._chosen_trainer()
-        runner = self._runner(
-            self._state, transport, trainer, access.floor, token, access.attest, wait
-        )
         try:
-            return await runner.run()
+            return await self._runner(transport, token, wait).run(device)
         except UpdateRefused as refused:
             self._wait(refused.retry_after)
             if refused.problem.family is not Family.RETRY:  # "no room now" is daily life
-                hear(refused)
+                on_error(refused)
             return RoundReport(False, refused.problem.code, refused.retry_after)
         except CoordinatorUnreachable as error:
-            hear(error)
+            on_error(error)
             return RoundReport(False, eligibility.UNREACHABLE)
         except BrokenModel as error:
-            hear(error)
+            on_error(error)
             return RoundReport(False, eligibility.BROKEN_RELEASE)
+
+    def _runner(self, transport: Transport, token: str | None, wait: float) -> RoundRunner:
+        access = self._access
+        membership = Membership(self._state, transport, token, access.attest, self._clock)
+        return RoundRunner(
+            self._state,
+            transport,
+            membership,
+            self._chosen_trainer(),
+            access.floor,
+            wait=wait,
+            steps=self._steps,
+            clock=self._clock,
+        )
 
     def _chosen_trainer(self) -> Trainer:
         """Chosen at the first round, so that an app that only recommends loads no runtime."""
@@ -153,7 +190,7 @@ class RoundSession:
 
     def _wait(self, seconds: float | None) -> None:
         if seconds is not None and math.isfinite(seconds):
-            self._not_before = self._state.now() + seconds
+            self._not_before = self._clock() + seconds
 
     def _reachable(self) -> bool:
         return self._access.transport is not None or self._access.server is not None
@@ -161,8 +198,6 @@ class RoundSession:
     async def _token(self) -> str | None:
         """For a device that is not enrolled; an app's callable may block, so not in the loop."""
         token = self._access.token
-        if self._state.credentials() is not None or token is None:
-            return None
         return await asyncio.to_thread(token) if callable(token) else token
 
     @asynccontextmanager

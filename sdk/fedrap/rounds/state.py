@@ -1,12 +1,18 @@
-"""What a round needs to know of a device, and what it leaves there: the seam under rounds.
+"""The seam between a round and the device it runs on.
 
-`DeviceState` keeps all of it in an encrypted store; a simulated device keeps it in a few kB of
-memory. Both run the same rounds.
+A round does not reach into the device's state while it works. It takes one `RoundSnapshot`, which
+never changes, works on it, and hands what it made back in a few commits that are durable when they
+return: the credentials of a new device, a newer release, the prepared update, and that the update
+was answered. A commit that depends on what was true before checks it itself, so nothing has to be
+locked in between. `DeviceState` keeps all of it in an encrypted store; a simulated device keeps it
+in a few kB of memory; both run the same rounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -42,29 +48,40 @@ class RoundModel(Protocol):
         """How devices recommend from it."""
 
 
+@dataclass(frozen=True, eq=False)
+class RoundSnapshot:
+    """What a round needs to know of a device, as it was at one moment."""
+
+    at: float  # seconds of wall time
+    consented: bool  # the user agreed to train, and has not taken it back
+    recorded: int  # interactions, whether or not C has a row for them
+    credentials: Credentials | None  # who this device is, once enrolled
+    entries: Sequence[Entry]  # the ledger
+    outbox: Sequence[tuple[bytes, bytes]]  # updates still to be sent: (round, bytes)
+    model: RoundModel | None  # the release in use
+    catalogue: ItemList  # the items this device knows of
+    trained: PaperState | None  # u and D as rounds of `paper` left them
+    read_history: Callable[[], History]  # of the same moment; called when a round needs it
+
+    @cached_property
+    def history(self) -> History:
+        """Interactions with items that the release has a row for, newest first."""
+        return self.read_history()
+
+    @property
+    def release_version(self) -> int | None:
+        """Of the release in use."""
+        return None if self.model is None else self.model.common.version
+
+
 class RoundState(Protocol):
     """The parts of a device that rounds read and write. Each call is durable when it returns."""
 
-    def now(self) -> float:
-        """Seconds of wall time."""
-
-    def expire(self) -> None:
-        """Forget what the retention does not allow any more."""
-
-    def consented(self) -> bool:
-        """Did the user agree to train, and not take it back?"""
-
-    def recorded(self) -> int:
-        """How many interactions there are."""
-
-    def history(self) -> History:
-        """Those with items that the release in use has a row for, newest first."""
+    def snapshot(self) -> RoundSnapshot:
+        """Everything at once, after forgetting what the retention does not allow any more."""
 
     def enrolling_key(self) -> bytes:
         """The private key to enrol with: the same one until enrolled, for an answer may be lost."""
-
-    def credentials(self) -> Credentials | None:
-        """Who this device is, once enrolled."""
 
     def keep_credentials(self, credentials: Credentials) -> None:
         """Remember who this device is."""
@@ -72,32 +89,21 @@ class RoundState(Protocol):
     def next_nonce(self) -> int:
         """A number larger than every one before."""
 
-    def entries(self) -> Sequence[Entry]:
-        """The ledger."""
+    def adopt(self, base: RoundSnapshot, message: Release | Delta, catalogue: ItemList) -> None:
+        """Use this release and catalogue from now on, unless `base` is no longer what is in use.
 
-    def trained(self) -> PaperState | None:
-        """u and D as rounds of `paper` left them."""
+        Raises:
+            BrokenModel: the release is damaged or hostile; the old one stays in use.
+        """
 
-    def count_dropped(self) -> None:
-        """A local round ran away and was dropped."""
+    def commit_round(self, round_id: bytes, prepared: Prepared) -> bool:
+        """D, the ledger entry and the outgoing bytes at once, before anything leaves.
 
-    def commit_round(self, round_id: bytes, prepared: Prepared) -> None:
-        """D, the ledger entry and the outgoing bytes at once, before anything leaves."""
-
-    def outbox(self) -> Sequence[tuple[bytes, bytes]]:
-        """Updates that still have to be sent."""
+        False, and nothing is kept, when the user has taken the consent back meanwhile.
+        """
 
     def forget_outgoing(self, round_id: bytes) -> None:
         """An update that was answered for good."""
 
-    def model(self) -> RoundModel | None:
-        """The release in use."""
-
-    def release_version(self) -> int | None:
-        """Its version."""
-
-    def catalogue(self) -> ItemList:
-        """The items this device knows of."""
-
-    def adopt(self, message: Release | Delta, catalogue: ItemList) -> None:
-        """Use a new release and catalogue from now on, or raise BrokenModel and keep the old."""
+    def count_dropped(self) -> None:
+        """A local round ran away and was dropped."""

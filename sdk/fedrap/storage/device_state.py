@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from fedrap.recommend.release import ItemList, ReleaseHeader, head_of, read_rele
 from fedrap.results import Interaction
 from fedrap.rounds.ledger import Entry
 from fedrap.rounds.prepare import Prepared
+from fedrap.rounds.state import RoundSnapshot
 from fedrap.storage.database import DeviceStore
 from fedrap.storage.history import InteractionLog, Retention
 from fedrap.storage.release_codec import (
@@ -87,6 +89,26 @@ class Consent(msgspec.Struct, frozen=True):
     at: float
 
 
+@dataclass(frozen=True, eq=False)
+class DeviceContents:
+    """Everything a device knows at one moment, for recommending, for `status` and for `export`."""
+
+    interactions: Sequence[Interaction]  # oldest first
+    consents: Sequence[Consent]  # everything the user ever answered, oldest first
+    credentials: Credentials | None
+    entries: Sequence[Entry]  # the ledger
+    pending: int  # updates that still have to be sent
+    model: LocalModel | None  # the release in use
+    personal: Mapping[str, float]  # D as it was kept with the last round
+    trained: PaperState | None  # u and D as rounds of `paper` left them
+    dropped: int  # local rounds that ran away
+
+    @property
+    def consented(self) -> bool:
+        """Did the user agree to train, and not take it back?"""
+        return bool(self.consents) and self.consents[-1].train
+
+
 E = TypeVar("E")
 
 
@@ -103,15 +125,16 @@ class DeviceState:
         self._process = os.getpid()
         self._lock = StateLock(self._check_usable)
         self._load()
-        self.expire()
+        self._expire()
 
     def _load(self) -> None:
         """Read everything from the store."""
         store = self._store
-        self._taps = InteractionLog(store.numbered_interactions())
-        self._consents = store.get("consents", list[Consent]) or []
+        self._interactions = InteractionLog(store.numbered_interactions())
+        self._consents = tuple(store.get("consents", list[Consent]) or ())
         self._credentials = store.get("credentials", Credentials)
-        self._entries = store.get("ledger", list[Entry]) or []
+        self._entries = tuple(store.get("ledger", list[Entry]) or ())
+        self._outbox = tuple(store.outbox())
         self._nonce = store.get("nonce", int) or 0
         head = store.get("catalogue", CatalogueHead)
         self._catalogue = load_catalogue(head, lambda name: store.get(name, bytes))
@@ -119,19 +142,52 @@ class DeviceState:
         self._trained = unpack_trained(store.get("trained", TrainedBlock))
         self._dropped = store.get("dropped", int) or 0
         self._model: LocalModel | None = None
-        held = store.get("held", ReleaseHeader)
-        if held is not None:
-            common = load_common(held, lambda name: store.get(name, bytes))
-            self._model = LocalModel(held, common, self._catalogue)
+        header = store.get("held", ReleaseHeader)
+        if header is not None:
+            common = load_common(header, lambda name: store.get(name, bytes))
+            self._model = LocalModel(header, common, self._catalogue)
 
     def now(self) -> float:
         """Seconds of wall time."""
         return self._clock()
 
-    def now_usable(self) -> None:
+    def check_usable(self) -> None:
         """Does nothing but raise what every other call would, such as StoreClosed."""
         with self._lock:
             pass
+
+    def contents(self) -> DeviceContents:
+        """Everything the device knows, as it is now."""
+        with self._lock:
+            return DeviceContents(
+                tuple(self._interactions.interactions),
+                self._consents,
+                self._credentials,
+                self._entries,
+                len(self._outbox),
+                self._model,
+                self._personal,
+                self._trained,
+                self._dropped,
+            )
+
+    def snapshot(self) -> RoundSnapshot:
+        """What a round needs, as it is now; what the retention does not allow is gone first."""
+        with self._lock:
+            self._expire()
+            model, interactions = self._model, tuple(self._interactions.interactions)
+            return RoundSnapshot(
+                at=self._clock(),
+                consented=bool(self._consents) and self._consents[-1].train,
+                recorded=len(interactions),
+                credentials=self._credentials,
+                entries=self._entries,
+                outbox=self._outbox,
+                model=model,
+                catalogue=self._catalogue,
+                trained=self._trained,
+                read_history=lambda: _history(model, interactions),
+            )
 
     def close(self, seconds: float = 2.0) -> None:
         """Give the store back, within that time; from now on every other call raises."""
@@ -183,71 +239,48 @@ class DeviceState:
         self._store.abandon()
 
     def record(self, interactions: Sequence[Interaction]) -> None:
-        """Durable first, all or none, then known. What is older than the newest goes in between."""
+        """Durable first, all or none, then known. What is older than the newest goes in between.
+
+        Nothing happened later than now; where the clock was set back, than the newest so far.
+        """
         with self._lock:
             if not interactions:
                 return
-            in_order = self._taps.add(self._store.add_interactions(interactions), interactions)
+            latest = max(self._clock(), self._interactions.newest_at)
+            dated = [
+                one if one.at <= latest else msgspec.structs.replace(one, at=latest)
+                for one in interactions
+            ]
+            in_order = self._interactions.add(self._store.add_interactions(dated), dated)
             if not in_order and self._model is not None:
                 self._model = self._model.anew()
-            self.expire()
+            self._expire()
 
-    def tap_time(self) -> float:
-        """Now, or the time of the newest interaction when the clock was set back since."""
-        with self._lock:
-            return max(self.now(), self._taps.newest_at)
-
-    def expire(self) -> None:
+    def _expire(self) -> None:
         """Forget what the retention does not allow any more, and the rows of D that go with it."""
-        with self._lock:
-            if not self._taps.due(self._retention, self.now()):
-                return
-            left, gone = self._taps.allowed(self._retention, self.now())
-            model = None if self._model is None else self._model.anew()
-            trained = self._trained
-            if model is not None and trained is not None:
-                trained = keep_rows(trained, model.history(left.interactions).rows)
-            items = {one.item for one in left.interactions}
-            personal = {item: part for item, part in self._personal.items() if item in items}
-            blocks: dict[str, object] = {"personal": personal}
-            if trained is not None:
-                blocks["trained"] = pack_trained(trained)
-            self._store.forget_interactions(gone, blocks)
-            self._taps, self._model = left, model
-            self._personal, self._trained = personal, trained
-
-    def interactions(self) -> Sequence[Interaction]:
-        """Everything recorded, oldest first; a copy."""
-        with self._lock:
-            return list(self._taps.interactions)
-
-    def recorded(self) -> int:
-        """How many interactions there are."""
-        with self._lock:
-            return len(self._taps)
-
-    def history(self) -> History:
-        """Those with items that the release in use has a row for, newest first."""
-        with self._lock:
-            if self._model is None:
-                return History(np.zeros(0, dtype=np.int64), np.zeros(0))
-            return self._model.history(self._taps.interactions)
-
-    def consented(self) -> bool:
-        """Did the user agree to train, and not take it back?"""
-        with self._lock:
-            return bool(self._consents) and self._consents[-1].train
-
-    def consents(self) -> Sequence[Consent]:
-        """Everything the user ever answered, oldest first."""
-        with self._lock:
-            return list(self._consents)
+        now = self._clock()
+        if not self._interactions.due(self._retention, now):
+            return
+        left, gone = self._interactions.allowed(self._retention, now)
+        model = None if self._model is None else self._model.anew()
+        trained = self._trained
+        if model is not None and trained is not None:
+            trained = keep_rows(trained, model.history(left.interactions).rows)
+        items = {one.item for one in left.interactions}
+        personal = {item: part for item, part in self._personal.items() if item in items}
+        blocks: dict[str, object] = {"personal": personal}
+        if trained is not None:
+            blocks["trained"] = pack_trained(trained)
+        self._store.forget_interactions(gone, blocks)
+        self._interactions, self._model = left, model
+        self._personal, self._trained = personal, trained
 
     def keep_consent(self, consent: Consent) -> None:
         """Add to the consent log."""
         with self._lock:
-            self._store.put("consents", [*self._consents, consent])
-            self._consents.append(consent)
+            consents = (*self._consents, consent)
+            self._store.put("consents", consents)
+            self._consents = consents
 
     def enrolling_key(self) -> bytes:
         """The private key to enrol with, the same one until enrolled."""
@@ -257,11 +290,6 @@ class DeviceState:
                 key = private_to_bytes(new_private_key())
                 self._store.put("enrolling", key)
             return key
-
-    def credentials(self) -> Credentials | None:
-        """Who this device is, once enrolled."""
-        with self._lock:
-            return self._credentials
 
     def keep_credentials(self, credentials: Credentials) -> None:
         """Remember who this device is."""
@@ -276,95 +304,73 @@ class DeviceState:
             self._store.put("nonce", self._nonce)
             return self._nonce
 
-    def entries(self) -> Sequence[Entry]:
-        """The ledger."""
-        with self._lock:
-            return list(self._entries)
-
-    def personal(self) -> dict[str, float]:
-        """D as it was kept with the last round."""
-        with self._lock:
-            return dict(self._personal)
-
-    def trained(self) -> PaperState | None:
-        """u and D as rounds of `paper` left them."""
-        with self._lock:
-            return self._trained
-
     def count_dropped(self) -> None:
         """A local round ran away and was dropped; the old state stays."""
         with self._lock:
             self._store.put("dropped", self._dropped + 1)
             self._dropped += 1
 
-    def dropped(self) -> int:
-        """How many local rounds ran away."""
-        with self._lock:
-            return self._dropped
+    def commit_round(self, round_id: bytes, prepared: Prepared) -> bool:
+        """D, the ledger entry and the outgoing bytes in one transaction, before anything leaves.
 
-    def commit_round(self, round_id: bytes, prepared: Prepared) -> None:
-        """D, the ledger entry and the outgoing bytes in one transaction, before anything leaves."""
+        False, and nothing is kept, when the user has taken the consent back meanwhile.
+        """
         with self._lock:
-            entries = [*self._entries, prepared.entry]
+            if not (self._consents and self._consents[-1].train):
+                return False
+            entries = (*self._entries, prepared.entry)
+            interactions = self._interactions.interactions
             personal: dict[str, float] = {}
             trained = prepared.trained
             if self._model is not None:  # what was forgotten during the round does not come back
-                trained = keep_rows(trained, self._model.history(self._taps.interactions).rows)
-                personal = self._model.personal(self._taps.interactions, trained)
+                trained = keep_rows(trained, self._model.history(interactions).rows)
+                personal = self._model.personal(interactions, trained)
             blocks: dict[str, object] = {"ledger": entries, "personal": personal}
             if trained is not None:
                 blocks["trained"] = pack_trained(trained)
             self._store.commit_round(round_id, prepared.body, blocks)
             self._entries, self._personal, self._trained = entries, personal, trained
-
-    def outbox(self) -> Sequence[tuple[bytes, bytes]]:
-        """Updates that still have to be sent."""
-        with self._lock:
-            return self._store.outbox()
+            self._outbox = (*self._outbox, (round_id, prepared.body))
+            return True
 
     def forget_outgoing(self, round_id: bytes) -> None:
         """An update that was answered for good."""
         with self._lock:
             self._store.forget_outgoing(round_id)
+            self._outbox = tuple(one for one in self._outbox if one[0] != round_id)
 
-    def model(self) -> LocalModel | None:
-        """The release in use."""
-        with self._lock:
-            return self._model
-
-    def release_version(self) -> int | None:
-        """Its version."""
-        with self._lock:
-            return _version(self._model)
-
-    def catalogue(self) -> ItemList:
-        """The items this device knows of."""
-        with self._lock:
-            return self._catalogue
-
-    def adopt(self, message: Release | Delta, catalogue: ItemList) -> None:
+    def adopt(self, base: RoundSnapshot, message: Release | Delta, catalogue: ItemList) -> None:
         """Use a new release and catalogue from now on; both are swapped in one transaction.
 
-        Where another one was adopted meanwhile, that one stays: chunks of two are never mixed.
+        `base` is what the message was asked for with. Where another one was adopted meanwhile,
+        that one stays: chunks of two are never mixed.
 
         Raises:
             BrokenModel: the release is damaged or hostile; the old one stays in use.
         """
-        held, before = self.model(), self.catalogue()
-        common = read_release(message, None if held is None else held.common)
-        known = held.ids if held is not None and catalogue is before else None
+        before = self._model
+        if _version(before) != base.release_version:
+            return
+        common = read_release(message, None if before is None else before.common)
+        known = before.ids if before is not None and catalogue is base.catalogue else None
         try:
             model = LocalModel(head_of(message), common, catalogue, known)
         except MalformedMessage as error:
             raise BrokenModel("a catalogue that is not a list of ids") from error
         with self._lock:
-            if _version(self._model) != _version(held) or self._catalogue is not before:
+            if _version(self._model) != _version(before) or self._catalogue is not base.catalogue:
                 return
             blocks = kept_blocks(message, common)
             if known is None:
                 blocks |= catalogue_blocks(catalogue)
             self._store.put_all(blocks)
             self._model, self._catalogue = model, catalogue
+
+
+def _history(model: LocalModel | None, interactions: Sequence[Interaction]) -> History:
+    if model is None:
+        return History(np.zeros(0, dtype=np.int64), np.zeros(0))
+    return model.history(interactions)
 
 
 def _version(model: LocalModel | None) -> int | None:

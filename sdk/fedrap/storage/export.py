@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fedrap.results import Exported, Status
-from fedrap.storage.device_state import DeviceState
+from fedrap.storage.device_state import DeviceContents
 
 _README = """What this app's recommender keeps of you, on this device only.
 
@@ -26,11 +26,10 @@ Keys are not in here. Times are in UTC.
 """
 
 
-def write_export(path: Path, state: DeviceState, status: Status) -> Exported:
+def write_export(path: Path, known: DeviceContents, status: Status) -> Exported:
     """Write the zip, readable by its owner only; there is the whole file, or the old one."""
-    interactions = state.interactions()
     texts = {"README.txt": _README}
-    for name, value in _documents(state, status).items():
+    for name, value in _documents(known, status).items():
         texts[name] = json.dumps(_plain(value), indent=2, ensure_ascii=False) + "\n"
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
@@ -45,20 +44,19 @@ def write_export(path: Path, state: DeviceState, status: Status) -> Exported:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    return Exported(path, tuple(texts), len(interactions), path.stat().st_size)
+    return Exported(path, tuple(texts), len(known.interactions), path.stat().st_size)
 
 
-def _documents(state: DeviceState, status: Status) -> dict[str, object]:
-    credentials = state.credentials()
-    known = {} if credentials is None else {"device": credentials.device, "task": credentials.task}
+def _documents(known: DeviceContents, status: Status) -> dict[str, object]:
+    who = known.credentials
     return {
         "interactions.json": [
             {"item": one.item, "kind": one.kind, "weight": one.weight, "at": _time(one.at)}
-            for one in state.interactions()
+            for one in known.interactions
         ],
         "consents.json": [
             {"train": one.train, "policy": one.policy, "at": _time(one.at)}
-            for one in state.consents()
+            for one in known.consents
         ],
         "ledger.json": [
             {
@@ -68,18 +66,18 @@ def _documents(state: DeviceState, status: Status) -> dict[str, object]:
                 "delta": one.delta,
                 "at": _time(one.at),
             }
-            for one in state.entries()
+            for one in known.entries
         ],
-        "personal_items.json": _personal(state),
-        "identity.json": known,
+        "personal_items.json": _personal(known),
+        "identity.json": {} if who is None else {"device": who.device, "task": who.task},
         "status.json": dataclasses.asdict(status),
     }
 
 
-def _personal(state: DeviceState) -> dict[str, object]:
+def _personal(known: DeviceContents) -> dict[str, object]:
     """D as the last round left it; from `paper` also u, which `solve` derives when needed."""
-    found: dict[str, object] = {"score_parts": state.personal()}
-    trained = state.trained()
+    found: dict[str, object] = {"score_parts": dict(known.personal)}
+    trained = known.trained
     if trained is not None:
         found["user_vector"] = trained.user.tolist()
         found["bias"] = trained.bias

@@ -38,16 +38,16 @@ class Signer:
     """Signs requests. `next_nonce` gives a number that is larger than every one before."""
 
     def __init__(self, credentials: Credentials, next_nonce: Callable[[], int]) -> None:
-        self._device = credentials.device
+        self.device = credentials.device
         self._key = private_from_bytes(credentials.private_key)
         self._next_nonce = next_nonce
 
     def headers(self, method: str, path: str, body: bytes) -> dict[str, str]:
         """The headers that prove this request; each call uses up one nonce."""
         nonce = self._next_nonce()
-        signature = sign(self._key, signed_bytes(method, path, body, self._device, nonce))
+        signature = sign(self._key, signed_bytes(method, path, body, self.device, nonce))
         return {
-            DEVICE_HEADER: self._device.hex(),
+            DEVICE_HEADER: self.device.hex(),
             NONCE_HEADER: str(nonce),
             SIGNATURE_HEADER: base64.b64encode(signature).decode("ascii"),
         }

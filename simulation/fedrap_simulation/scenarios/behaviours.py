@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from fedrap.errors import CoordinatorUnreachable
 from fedrap.rounds.ledger import Entry
-from fedrap.rounds.prepare import LocalData, Prepared
-from fedrap.rounds.runner import RoundRunner
-from fedrap.rounds.state import RoundModel
-from fedrap.transport.credentials import Credentials, Signer
-from fedrap_core.plan import Plan, SolveMethod
+from fedrap.rounds.prepare import Prepared
+from fedrap.rounds.runner import RoundTask, check_receipt
+from fedrap.trainers.protocol import Trainer
+from fedrap.transport import Transport
+from fedrap.transport.credentials import Signer
+from fedrap_core.plan import SolveMethod
 from fedrap_core.privacy.mechanisms import clip_share
 from fedrap_core.sparse import RowUpdate, pack_gram, packed_size
 from fedrap_core.wire.codec import encode
-from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.messages import Accepted, Offer
 from fedrap_core.wire.seal import seal_update
 from fedrap_core.wire.share import encode_share, uniform_shape
 from fedrap_simulation.scenarios.compute import Engine, Job
-from fedrap_simulation.scenarios.device_memory import DeviceMemory
+from fedrap_simulation.scenarios.device_memory import SharedModel
 from fedrap_simulation.scenarios.scenario import Behaviours, Drop
 
 
@@ -94,57 +95,52 @@ class Temper:
         return bool(self.rng.random() < getattr(self.drop, step))
 
 
-class SimulatedRunner(RoundRunner):
-    """The SDK's round, with a phone's speed and with what goes wrong on phones."""
+class SimulatedSteps:
+    """The steps of the SDK's rounds, with a phone's speed and with what goes wrong on phones."""
 
-    def __init__(self, temper: Temper, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, temper: Temper) -> None:
         self._temper = temper
 
-    async def _compute(
-        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
-    ) -> Prepared:
-        temper = self._temper
-        temper.told.placed(credentials.device, offer)
+    async def compute(self, task: RoundTask, trainer: Trainer) -> Prepared:
+        """The update, when this phone has had the time for it."""
+        temper, offer, device = self._temper, task.offer, task.credentials.device
+        temper.told.placed(device, offer)
         if temper.leaves("offer"):
             raise AWAY
-        if temper.kind is Kind.POISONING and isinstance(plan.method, SolveMethod):
+        if temper.kind is Kind.POISONING and isinstance(task.plan.method, SolveMethod):
             await asyncio.sleep(temper.seconds)
-            made = self._poison(offer, plan, credentials, model)
+            made = self._poison(task)
         else:
-            local = LocalData(
-                model.common, model.gram, self._state.history(), self._state.trained()
-            )
             seed = (*temper.seed, offer.step)
-            job = Job(offer, plan, credentials.device, local, seed, self._state.now())
-            begun = temper.engine.begin(job, self._trainer)
+            job = Job(offer, task.plan, device, task.local, seed, task.now)
+            begun = temper.engine.begin(job, trainer)
             await asyncio.sleep(temper.seconds)
             made = await begun()
         if temper.leaves("train"):
             raise AWAY
-        temper.told.prepared(credentials.device, offer, made.body)
+        temper.told.prepared(device, offer, made.body)
         return made
 
-    async def _send(self, signer: Signer, round_id: bytes, body: bytes) -> None:
+    async def send(
+        self, transport: Transport, signer: Signer, round_id: bytes, body: bytes
+    ) -> Accepted:
+        """Hand it in, if the phone is still there."""
         if self._temper.leaves("send"):
             raise AWAY
-        await super()._send(signer, round_id, body)
-        credentials = self._state.credentials()
-        assert credentials is not None
-        self._temper.told.accepted(credentials.device, round_id)
+        receipt = await transport.send_update(signer, round_id, body)
+        check_receipt(receipt, body)
+        self._temper.told.accepted(signer.device, round_id)
+        return receipt
 
-    def _poison(
-        self, offer: Offer, plan: Plan, credentials: Credentials, model: RoundModel
-    ) -> Prepared:
+    def _poison(self, task: RoundTask) -> Prepared:
         """All that the clip allows, on one row, towards where most users are.
 
         Near u = M^-1·sum C_l the mean user points along the mean of the rows that are liked; a
         row that grows along it rises for everybody.
         """
-        state = self._state
-        assert isinstance(state, DeviceMemory)
-        held = state.model()
-        row = -1 if held is None else int(held.rows[self._temper.promoted])
+        offer, plan, model = task.offer, task.plan, task.model
+        assert isinstance(model, SharedModel)
+        row = int(model.rows[self._temper.promoted])
         if row < 0:
             raise AWAY
         common = model.common.items.to_float().astype(np.float64)  # (m, k)
@@ -165,5 +161,7 @@ class SimulatedRunner(RoundRunner):
         rows, dim = uniform_shape(clipped)
         plain = encode_share(clipped, np.full((rows, dim), 0.5))
         rule = plan.privacy
-        entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, state.now(), rule)
-        return Prepared(encode(seal_update(offer, credentials.device, plain)), entry, None, 0.0)
+        entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, task.now, rule)
+        return Prepared(
+            encode(seal_update(offer, task.credentials.device, plain)), entry, None, 0.0
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 
 from fedrap.background.scheduler import Pace, is_trouble, next_delay
 from fedrap.results import RoundReport
@@ -11,7 +10,7 @@ from fedrap.rounds.ledger import Floor
 from fedrap.rounds.session import Access, RoundSession
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
-from fedrap_simulation.scenarios.behaviours import Kind, SimulatedRunner, Temper
+from fedrap_simulation.scenarios.behaviours import Kind, SimulatedSteps, Temper
 from fedrap_simulation.scenarios.device_memory import DeviceMemory
 from fedrap_simulation.scenarios.network import SimulatedTransport
 
@@ -23,7 +22,16 @@ SYNC_SECONDS = 6 * 3600.0  # between two syncs of a device that may not join any
 class SimulatedDevice:
     """A person's phone. `turn` is one try; it says how long to wait for the next."""
 
-    __slots__ = ("_failures", "_joiner", "_over", "_pace", "person", "state", "temper", "transport")
+    __slots__ = (
+        "_failures",
+        "_over",
+        "_pace",
+        "_session",
+        "person",
+        "state",
+        "temper",
+        "transport",
+    )
 
     def __init__(
         self,
@@ -36,7 +44,7 @@ class SimulatedDevice:
     ) -> None:
         self.person, self.state, self.transport, self.temper = person, state, transport, temper
         access = Access(transport=transport, token=token, trainer="numpy", floor=Floor(cap=10_000))
-        self._joiner = RoundSession(state, access, partial(SimulatedRunner, temper))
+        self._session = RoundSession(state, access, clock=state.now, steps=SimulatedSteps(temper))
         self._pace = pace
         self._failures = 0
         self._over = False
@@ -50,13 +58,13 @@ class SimulatedDevice:
         if self._over:
             await self._sync()
             return SYNC_SECONDS
-        report = await self._joiner.run_round()
+        report = await self._session.run_round()
         reports["joined" if report.joined else str(report.blocked_by)] += 1
         return self._after(report)
 
     async def _sync(self) -> None:
         try:
-            await self._joiner.sync()
+            await self._session.sync()
         except FedRapError:
             self._failures += 1
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from fedrap.recommend.release import ItemList, read_release
 from fedrap.rounds.ledger import Entry
 from fedrap.rounds.prepare import Prepared
+from fedrap.rounds.state import RoundSnapshot
 from fedrap.transport.credentials import Credentials
 from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
@@ -147,27 +148,27 @@ class DeviceMemory:
         self.dropped = 0
 
     def now(self) -> float:
+        """Seconds of wall time, as this device's clock has it."""
         return self._epoch + self._clock()
 
-    def expire(self) -> None:
-        pass
-
-    def consented(self) -> bool:
-        return self._consent
+    def snapshot(self) -> RoundSnapshot:
+        model, items = self._model, self.items()
+        return RoundSnapshot(
+            at=self.now(),
+            consented=self._consent,
+            recorded=len(items),
+            credentials=self._credentials,
+            entries=self._entries,
+            outbox=self._outbox,
+            model=model,
+            catalogue=self._catalogue,
+            trained=self._trained,
+            read_history=lambda: _history(model, items, self._weight),
+        )
 
     def items(self) -> Rows:
         """What the person did by now, oldest first, in places of the data."""
         return self._crowd.of(self._person, self._clock())
-
-    def recorded(self) -> int:
-        return self._crowd.done(self._person, self._clock())
-
-    def history(self) -> History:
-        if self._model is None:
-            return History(np.zeros(0, dtype=np.int64), np.zeros(0))
-        rows = self._model.rows[self.items()][::-1]
-        rows = rows[rows >= 0]
-        return History(rows, np.full(len(rows), self._weight))
 
     def enrolling_key(self) -> bytes:
         if self._enrolling is None:
@@ -187,19 +188,16 @@ class DeviceMemory:
     def entries(self) -> Sequence[Entry]:
         return self._entries
 
-    def trained(self) -> PaperState | None:
-        return self._trained
-
     def count_dropped(self) -> None:
         self.dropped += 1
 
-    def commit_round(self, round_id: bytes, prepared: Prepared) -> None:
+    def commit_round(self, round_id: bytes, prepared: Prepared) -> bool:
+        if not self._consent:
+            return False
         self._entries = (*self._entries, prepared.entry)
         self._outbox = (*self._outbox, (round_id, prepared.body))
         self._trained = prepared.trained
-
-    def outbox(self) -> Sequence[tuple[bytes, bytes]]:
-        return self._outbox
+        return True
 
     def forget_outgoing(self, round_id: bytes) -> None:
         self._outbox = tuple(one for one in self._outbox if one[0] != round_id)
@@ -207,12 +205,15 @@ class DeviceMemory:
     def model(self) -> SharedModel | None:
         return self._model
 
-    def release_version(self) -> int | None:
-        return None if self._model is None else self._model.common.version
-
-    def catalogue(self) -> ItemList:
-        return self._catalogue
-
-    def adopt(self, message: Release | Delta, catalogue: ItemList) -> None:
+    def adopt(self, base: RoundSnapshot, message: Release | Delta, catalogue: ItemList) -> None:
         self._model = self._releases.read(message, self._model, catalogue)
         self._catalogue = self._releases.one_list(catalogue)
+
+
+def _history(model: SharedModel | None, items: Rows, weight: float) -> History:
+    """Those of the items that the release has a row for, newest first."""
+    if model is None:
+        return History(np.zeros(0, dtype=np.int64), np.zeros(0))
+    rows = model.rows[items][::-1]
+    rows = rows[rows >= 0]
+    return History(rows, np.full(len(rows), weight))

@@ -148,7 +148,7 @@ async def test_no_device_and_no_key_is_in_any_line_of_a_whole_round(
         assert (await served.app[COORDINATOR].release(None)).version == 2
         await players[2].join()
         secrets = [private_to_bytes(keyring.seal), keyring.noise, token.encode()]
-        credentials = device._state.credentials()
+        credentials = device._state.contents().credentials
         assert credentials is not None
         secrets += [credentials.device, credentials.private_key]
         for player in players:

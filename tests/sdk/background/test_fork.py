@@ -147,7 +147,7 @@ os.read(ready, 1)
 """,
     )
     with FedRap.open(tmp_path) as device:
-        kept = [one.item for one in device._state.interactions()]
+        kept = [one.item for one in device._state.contents().interactions]
     assert kept[-2:] == ["item-3", "item-4"]
     assert len(kept) == 5
 

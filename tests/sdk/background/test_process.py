@@ -17,11 +17,9 @@ import pytest
 
 from fedrap import Conditions, FedRap, InsideEventLoop, Pace, StoreClosed
 from fedrap.background.conditions import always
-from fedrap.recommend.release import read_release
 from fedrap.rounds.ledger import TRIES_PER_STEP
 from fedrap.transport.credentials import Signer
-from fedrap_core.model import CommonItems
-from fedrap_core.wire.messages import Delta, Offer, Release
+from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.releases import unpack_release
 from tests.sdk.made import MadeCoordinator, a_device, a_release
 
@@ -208,23 +206,16 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path, at: float) -> None:
         assert device.status().interactions == 0
 
 
-def test_a_release_that_is_adopted_in_the_middle_of_another_stays_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_that_is_adopted_in_the_middle_of_another_stays_whole(tmp_path: Path) -> None:
     with a_device(tmp_path, MadeCoordinator()) as device:
         device.sync()
         state = device._state
         newer, older = a_release(3, seed=3, catalogue=1), a_release(2, seed=2, catalogue=1)
-
-        def in_between(message: Release | Delta, common: CommonItems | None) -> CommonItems:
-            monkeypatch.undo()
-            state.adopt(newer, state.catalogue())  # another thread was faster
-            return read_release(message, common)
-
-        monkeypatch.setattr("fedrap.storage.device_state.read_release", in_between)
-        state.adopt(older, state.catalogue())
-        assert state.release_version() == 3
+        both_asked_with = state.snapshot()
+        state.adopt(both_asked_with, newer, both_asked_with.catalogue)  # a faster thread
+        state.adopt(both_asked_with, older, both_asked_with.catalogue)
+        assert state.snapshot().release_version == 3
     with a_device(tmp_path, MadeCoordinator()) as device:
-        model = device._state.model()
+        model = device._state.contents().model
         assert model is not None
         assert np.array_equal(model.common.items.values, unpack_release(newer).items.values)

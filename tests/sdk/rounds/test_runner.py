@@ -129,7 +129,7 @@ def test_ledger_and_bytes_are_on_disk_before_anything_is_sent(
         crashed = tmp_path / f"crash-{len(seen)}"
         shutil.copytree(tmp_path / "device", crashed)
         with FedRap.open(crashed) as left:
-            seen.append((left.status(), left._state.outbox()[0][1]))
+            seen.append((left.status(), left._state.snapshot().outbox[0][1]))
 
     coordinator.on_send = pull_the_plug
     with a_device(tmp_path / "device", coordinator) as device:

@@ -79,7 +79,7 @@ def test_no_item_and_no_key_is_in_any_file_in_clear(tmp_path: Path) -> None:
         it.record("item-5")
         it.record(SECRET, kind="buy-kind")
         assert it.run_round().joined
-        credentials = it._state.credentials()
+        credentials = it._state.contents().credentials
         assert credentials is not None
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert any(path.name.endswith("-wal") for path in files)
@@ -209,7 +209,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", script], check=False)
     assert done.returncode == -signal.SIGKILL
     with FedRap.open(tmp_path) as device:
-        kept = [one.item for one in device._state.interactions()]
+        kept = [one.item for one in device._state.contents().interactions]
     assert kept == [f"item-{number}" for number in range(20)]
 
 

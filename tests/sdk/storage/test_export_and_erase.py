@@ -66,7 +66,7 @@ def test_an_export_has_no_key_in_it_and_only_its_owner_reads_it(tmp_path: Path) 
     with a_device(tmp_path / "device", MadeCoordinator()) as device:
         assert device.run_round().joined
         device.export(path)
-        credentials = device._state.credentials()
+        credentials = device._state.contents().credentials
     assert credentials is not None
     key = (tmp_path / "device" / "app" / "store.key").read_bytes()
     with zipfile.ZipFile(path) as archive:
@@ -212,7 +212,7 @@ async def test_a_real_coordinator_forgets_the_device(tmp_path: Path) -> None:
     async with serve(small_settings(), MemoryStore()) as served:
         device = await served.device(tmp_path, ["item-1"])
         assert (await device.run_round_async()).joined
-        credentials = device._state.credentials()
+        credentials = device._state.contents().credentials
         assert credentials is not None
         receipt: Erased = await device.erase_async()
         assert receipt.coordinator_confirmed

@@ -101,11 +101,11 @@ def test_a_kill_at_any_step_loses_nothing_and_spends_nothing_twice(killed: Path,
     coordinator = MadeCoordinator()
     with FedRap.open(killed / step / "device", transport=coordinator, token="again") as device:
         status = device.status()
-        assert [one.item for one in device._state.interactions()] == list(HISTORY)
+        assert [one.item for one in device._state.contents().interactions] == list(HISTORY)
         assert (status.consented, status.enrolled, status.release) == (True, True, 1)
         assert (status.rounds, status.pending) == ((1, 1) if committed else (0, 0))
         assert status.personal_items == (3 if committed else 0)
-        kept = [round_id + body for round_id, body in device._state.outbox()]
+        kept = [round_id + body for round_id, body in device._state.snapshot().outbox]
         assert device.run_round().joined
         status = device.status()
         assert (status.rounds, status.pending, status.personal_items) == (1, 0, 3)

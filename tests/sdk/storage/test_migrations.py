@@ -56,7 +56,7 @@ def test_an_older_store_is_migrated_and_nothing_is_lost(
     use_steps(monkeypatch, {0: rename})
     for _ in range(2):  # the second time there is nothing to do
         with FedRap.open(tmp_path) as device:
-            assert [one.item for one in device._state.interactions()] == ["a", "b"]
+            assert [one.item for one in device._state.contents().interactions] == ["a", "b"]
             assert device.status().consented
             assert device.status().pending == 0
         assert schema(old) == 1

@@ -11,7 +11,7 @@ from tests.sdk.made import Clock, MadeCoordinator, a_device
 
 
 def _order(device: FedRap) -> list[str]:
-    return [one.item for one in device._state.interactions()]
+    return [one.item for one in device._state.contents().interactions]
 
 
 def test_an_older_interaction_goes_in_between(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class At:
 
 
 def kept(device: FedRap) -> list[str]:
-    return [one.item for one in device._state.interactions()]
+    return [one.item for one in device._state.contents().interactions]
 
 
 @given(
@@ -117,10 +117,10 @@ def test_recommendations_and_d_follow_what_is_left(tmp_path: Path) -> None:
         device.record("item-1")
         device.record("item-5")
         assert device.run_round().joined
-        assert set(device._state.personal()) == {"item-1", "item-5"}
+        assert set(device._state.contents().personal) == {"item-1", "item-5"}
         device.recommend(12)
         device.record("item-2")  # as many as before, and not the same
-        assert set(device._state.personal()) == {"item-5"}
+        assert set(device._state.contents().personal) == {"item-5"}
         short = device.recommend(12, filter_seen=False)
         assert "item-1" in [one.item for one in device.recommend(12)]
     with a_device(tmp_path / "new", MadeCoordinator(), items=("item-5", "item-2")) as device:
@@ -147,14 +147,14 @@ def test_trained_rows_of_d_go_with_their_items_and_stay_away(tmp_path: Path) -> 
         device.record("item-5")
         assert device.run_round().joined
         device.record("item-2")
-        trained = device._state.trained()
+        trained = device._state.contents().trained
         assert trained is not None
         assert trained.rows.tolist() == [5]
         coordinator.step = 3
         coordinator.on_offer = lambda: device.record("item-7")  # in the middle of a round
         assert device.run_round().joined
     with FedRap.open(tmp_path) as device:
-        trained = device._state.trained()
+        trained = device._state.contents().trained
         assert trained is not None
         assert set(trained.rows.tolist()) <= {2, 7}
         assert trained.personal.shape == (len(trained.rows), DIM)
