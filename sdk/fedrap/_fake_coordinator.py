@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from fedrap.errors import UpdateRefused
 from fedrap.transport import NO_PROOF, Proof
 from fedrap.transport.credentials import Signer
+from fedrap_core import participation
 from fedrap_core.errors import FedRapError, NotFinite, UnsupportedVersion, WrongShape
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import Plan
@@ -111,11 +112,11 @@ class FakeRounds:
         )
 
     def _charge(self, record: _Record, step: int) -> None:
-        if step not in record.steps and len(record.steps) >= self._privacy.cap:
-            raise refusal(problems.BUDGET_SPENT)
-        last = record.counted
-        if last is not None and step - last < self._privacy.separation:
-            raise refusal(problems.TOO_SOON, RETRY_SECONDS)
+        taken = len(record.steps - {step})  # 7.6: a step is charged once
+        problem = participation.why_not(record.counted, taken, step, self._privacy)
+        if problem is not None:
+            wait = RETRY_SECONDS if problem.family is problems.Family.RETRY else None
+            raise refusal(problem, wait)
         record.steps.add(step)
 
     def accept(

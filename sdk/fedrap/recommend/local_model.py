@@ -1,7 +1,8 @@
-"""What this device holds of the shared world: a release of C and the catalogue.
+"""A release and its catalogue on this device: this is where recommending happens, offline.
 
-Recommending happens here, offline. How the user sees the items (u and D) is worked out when it
-is first needed, and kept until the history, the trained state or the release changes.
+A `LocalModel` knows which items C has rows for and which of them may be shown. What is particular
+to the user (u and D) is worked out by a scorer when it is first needed, and kept until the history,
+the trained state or the release changes.
 """
 
 from __future__ import annotations
@@ -29,33 +30,34 @@ class LocalModel:
 
     def __init__(
         self,
-        held: ReleaseHeader,
+        header: ReleaseHeader,
         common: CommonItems,
         catalogue: ItemList,
         ids: ItemIds | None = None,
     ) -> None:
         """`ids` are those of the catalogue, where they were read before."""
         self.common = common
-        self.digest: bytes = held.model
-        self.scoring: AnyScoring = held.scoring
-        self._taught = held.step > 0
+        self.digest: bytes = header.model
+        self.scoring: AnyScoring = header.scoring
+        self._taught = header.step > 0
         self.gram: npt.NDArray[np.float64] = common.gram()
         self.ids = ItemIds(catalogue.items) if ids is None else ids
-        self._shown = np.zeros(common.size, dtype=np.bool_)
+        self._size = header.size
+        self._shown = np.zeros(self._size, dtype=np.bool_)
         self._shown[: len(self.ids)] = True
         retired = np.frombuffer(catalogue.retired, dtype="<u4")
-        self._shown[retired[retired < common.size]] = False
-        self._shown &= served_rows(held.withheld, common.size)  # too few devices know the others
+        self._shown[retired[retired < self._size]] = False
+        self._shown &= served_rows(header.withheld, self._size)  # too few devices know the others
         self._lock = threading.RLock()  # an app recommends while a round is being prepared
         self._read = 0  # interactions that were looked up
         self._known: list[tuple[int, float]] = []  # row and weight of those in C, oldest first
-        self._view: tuple[int, PaperState | None, Scorer] | None = None
+        self._scored: tuple[int, PaperState | None, Scorer] | None = None
 
     def anew(self) -> LocalModel:
         """The same release without what this one remembers of the history."""
         other = copy.copy(self)
         other._lock = threading.RLock()
-        other._read, other._known, other._view = 0, [], None
+        other._read, other._known, other._scored = 0, [], None
         return other
 
     def history(self, interactions: Sequence[Interaction]) -> History:
@@ -75,7 +77,7 @@ class LocalModel:
         self, interactions: Sequence[Interaction], trained: PaperState | None
     ) -> dict[str, float]:
         """D as it is kept and shown: <u, D_j> of each item that owns a row."""
-        rows, offsets = self._view_of(interactions, trained).personal()
+        rows, offsets = self._scorer(interactions, trained).personal()
         return {
             self.ids.name(int(row)): float(offset)
             for row, offset in zip(rows, offsets, strict=True)
@@ -107,30 +109,29 @@ class LocalModel:
         if not self._taught:
             first = np.flatnonzero(allowed)[:n].tolist()
             return [Recommendation(self.ids.name(row), 0.0, 0.0, 0.0) for row in first]
-        view = self._view_of(interactions, trained)
-        ranked = view.rank(n, allowed)
-        return [
-            self._recommendation(view, ranked, place, reasons) for place in range(len(ranked.rows))
-        ]
+        scorer = self._scorer(interactions, trained)
+        ranked = scorer.rank(n, allowed)
+        places = range(len(ranked.rows))
+        return [self._recommendation(scorer, ranked, place, reasons) for place in places]
 
-    def _view_of(self, interactions: Sequence[Interaction], trained: PaperState | None) -> Scorer:
+    def _scorer(self, interactions: Sequence[Interaction], trained: PaperState | None) -> Scorer:
         """Worked out once for as long as the history and the trained state stay as they are."""
         with self._lock:
             history = self.history(interactions)
-            count, known = len(history.rows), self._view
+            count, known = len(history.rows), self._scored
             if known is None or known[0] != count or known[1] is not trained:
-                known = (count, trained, self._new_view(history, trained))
-                self._view = known
+                known = (count, trained, self._new_scorer(history, trained))
+                self._scored = known
             return known[2]
 
-    def _new_view(self, history: History, trained: PaperState | None) -> Scorer:
+    def _new_scorer(self, history: History, trained: PaperState | None) -> Scorer:
         if isinstance(self.scoring, PaperScoring):
             start = first_state(self.scoring.seed, self.common.dim)
             return PaperScorer(self.common, start if trained is None else trained)
         before = None
-        if self._view is not None and self._view[0] == len(history.rows) - 1:
-            last = self._view[2]
-            before = last.taste if isinstance(last, SolveScorer) else None
+        if self._scored is not None and self._scored[0] == len(history.rows) - 1:
+            last = self._scored[2]
+            before = last.user if isinstance(last, SolveScorer) else None
         return SolveScorer(self.common, self.gram, history, self.scoring, before)
 
     def similar(self, item: str, n: int) -> list[tuple[str, float]]:
@@ -147,14 +148,14 @@ class LocalModel:
     def _row(self, item: str) -> int | None:
         """The row of an item that C has numbers for."""
         row = self.ids.row(item)
-        return row if row is not None and row < self.common.size else None
+        return row if row is not None and row < self._size else None
 
     def _recommendation(
-        self, view: Scorer, ranked: Ranked, place: int, reasons: bool
+        self, scorer: Scorer, ranked: Ranked, place: int, reasons: bool
     ) -> Recommendation:
         row = int(ranked.rows[place])
         shared, personal = float(ranked.shared[place]), float(ranked.personal[place])
-        parts = view.reasons(row) if reasons else None
+        parts = scorer.reasons(row) if reasons else None
         why: tuple[Reason, ...] = ()
         if parts is not None:
             order = np.argsort(-np.abs(parts.shared + parts.personal), kind="stable")

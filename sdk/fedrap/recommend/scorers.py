@@ -1,7 +1,7 @@
-"""How one user sees the items of a release, by the method that made it.
+"""Scores of all items for one user, by the method that made the release.
 
-`SolveScorer` derives u and D from the history, `PaperScorer` takes those that were trained. Both
-give the score as shared part + personal part.
+`SolveScorer` derives u and D from the history; `PaperScorer` takes those that rounds have trained.
+Both give a score as shared part + personal part.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ class SolveScorer:
         scoring: Scoring,
         before: UserRepresentation | None = None,
     ) -> None:
-        """`before` is the taste of the same history without its newest interaction."""
+        """`before` is the user of the same history without its newest interaction."""
         self._common = common
         self._scoring = scoring
         if before is None:
-            self.taste = derive_user(common, gram, history, scoring)
+            self.user = derive_user(common, gram, history, scoring)
         else:
-            self.taste = follow_user(before, common, gram, history, scoring)
+            self.user = follow_user(before, common, gram, history, scoring)
 
     def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
-        return rank(self._common, self.taste, self._scoring, n, allowed)
+        return rank(self._common, self.user, self._scoring, n, allowed)
 
     def reasons(self, row: int) -> Reasons | None:
-        return explain(self._common, self.taste, self._scoring, row)
+        return explain(self._common, self.user, self._scoring, row)
 
     def personal(self) -> tuple[Rows, npt.NDArray[np.float64]]:
-        return self.taste.personal.rows, self.taste.personal.offsets
+        return self.user.personal.rows, self.user.personal.offsets
 
 
 class PaperScorer:

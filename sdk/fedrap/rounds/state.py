@@ -59,6 +59,7 @@ class RoundSnapshot:
     entries: Sequence[Entry]  # the ledger
     outbox: Sequence[tuple[bytes, bytes]]  # updates still to be sent: (round, bytes)
     model: RoundModel | None  # the release in use
+    release_version: int | None  # its version
     catalogue: ItemList  # the items this device knows of
     trained: PaperState | None  # u and D as rounds of `paper` left them
     read_history: Callable[[], History]  # of the same moment; called when a round needs it
@@ -67,11 +68,6 @@ class RoundSnapshot:
     def history(self) -> History:
         """Interactions with items that the release has a row for, newest first."""
         return self.read_history()
-
-    @property
-    def release_version(self) -> int | None:
-        """Of the release in use."""
-        return None if self.model is None else self.model.common.version
 
 
 class RoundState(Protocol):

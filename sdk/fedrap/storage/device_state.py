@@ -184,6 +184,7 @@ class DeviceState:
                 entries=self._entries,
                 outbox=self._outbox,
                 model=model,
+                release_version=_version(model),
                 catalogue=self._catalogue,
                 trained=self._trained,
                 read_history=lambda: _history(model, interactions),

@@ -161,6 +161,7 @@ class DeviceMemory:
             entries=self._entries,
             outbox=self._outbox,
             model=model,
+            release_version=None if model is None else model.common.version,
             catalogue=self._catalogue,
             trained=self._trained,
             read_history=lambda: _history(model, items, self._weight),

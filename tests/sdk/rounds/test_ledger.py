@@ -1,4 +1,4 @@
-"""The device's own books: it refuses what breaks its floor, whoever asks, and counts epsilon."""
+"""The device's own ledger: it refuses what breaks its floor, whoever asks, and counts epsilon."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrap.rounds.ledger import TRIES_PER_STEP, Entry, Floor, charged_steps, epsilon, why_not
+from fedrap_core import participation
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.privacy.accounting import charged_epsilon
+from fedrap_core.wire.problems import BUDGET_SPENT, TOO_SOON
 
 FLOOR = Floor(separation=1, cap=100, min_updates=1)
 
@@ -87,7 +89,7 @@ def test_an_abandoned_step_may_be_tried_again_but_not_for_ever() -> None:
 @given(
     st.lists(st.integers(0, 40), max_size=60), st.integers(1, 5), st.integers(1, 6), st.booleans()
 )
-def test_whatever_is_offered_the_books_keep_the_promise(
+def test_whatever_is_offered_the_ledger_keeps_the_guarantee(
     offers: Sequence[int], separation: int, cap: int, by_floor: bool
 ) -> None:
     plan, floor = a_plan(separation=separation, cap=cap), FLOOR
@@ -101,6 +103,43 @@ def test_whatever_is_offered_the_books_keep_the_promise(
     assert len(steps) <= cap
     assert all(later - earlier >= separation for earlier, later in pairwise(steps))
     assert len(entries) <= TRIES_PER_STEP * len(steps)
+
+
+SAME = {None: None, "ledger-cap": BUDGET_SPENT, "ledger-separation": TOO_SOON}
+steps_taken = st.lists(st.integers(1, 30), unique=True, max_size=8).map(sorted)
+
+
+@pytest.mark.spec("7.5")
+@given(steps_taken, st.integers(0, 12), st.integers(1, 6), st.integers(1, 8))
+def test_the_ledger_says_what_the_rule_of_b_and_k_says(
+    taken: list[int], ahead: int, separation: int, cap: int
+) -> None:
+    """The coordinator asks `participation.why_not`; the ledger decides by itself, and agrees."""
+    last = taken[-1] if taken else None
+    step = (last or 0) + ahead
+    plan = a_plan(separation=separation, cap=cap)
+    decided = why_not([an_entry(one) for one in taken], step, plan, FLOOR)
+    rule = participation.why_not(last, len(taken), step, plan.privacy)
+    assert SAME[decided] is rule
+
+
+@pytest.mark.spec("7.5")
+@given(
+    steps_taken, st.data(), st.integers(1, 6), st.integers(1, 8), st.integers(1, 6),
+    st.integers(1, 8),
+)  # fmt: skip
+def test_the_ledger_never_allows_what_the_rule_refuses(
+    taken: list[int], data: st.DataObject, separation: int, cap: int, own_b: int, own_k: int
+) -> None:
+    """Whatever the floor, and whichever of its slots the coordinator counted."""
+    counted = data.draw(st.sampled_from([None, *taken]))
+    step = data.draw(st.integers(1, 45))
+    plan, floor = a_plan(separation=separation, cap=cap), Floor(own_b, own_k, 1)
+    charged = len(set(taken) - {step})
+    rule = participation.why_not(counted, charged, step, plan.privacy)
+    ahead = counted is None or step >= counted  # a coordinator's steps only grow
+    if rule is not None and ahead:
+        assert why_not([an_entry(one) for one in taken], step, plan, floor) is not None
 
 
 def test_who_never_took_part_has_spent_nothing() -> None:
