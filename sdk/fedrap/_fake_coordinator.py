@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -74,31 +73,32 @@ class _Record:
 class FakeRounds:
     """One open round after the other. `plan` is offered as it is."""
 
-    def __init__(self, plan: Plan, task: bytes) -> None:
+    def __init__(self, plan: Plan, task: bytes, random_bytes: Callable[[int], bytes]) -> None:
+        self._random_bytes = random_bytes
         self._plan = encode_value(plan)
         self._privacy = plan.privacy
         self._task = task
         self._seal = new_private_key()
         self._seal_id = seal_id(self._seal.public_key())
-        self._round = os.urandom(16)
+        self._round = random_bytes(16)
         self._over: set[bytes] = set()
-        self._places: set[bytes] = set()
+        self._slots: set[bytes] = set()
         self._digests: dict[tuple[bytes, bytes], bytes] = {}
         self._records: dict[bytes, _Record] = {}
 
     def open_next(self) -> None:
         """End the open round and open another one."""
         self._over.add(self._round)
-        self._round, self._places = os.urandom(16), set()
+        self._round, self._slots = self._random_bytes(16), set()
 
     def offer(self, device: bytes, holds: int, release: Release) -> Offer:
         """A place in the open round; asking twice costs once."""
         if holds != release.version:
             raise refusal(problems.STALE_MODEL, 0.0)
         step = release.step + 1
-        if device not in self._places:
+        if device not in self._slots:
             self._charge(self._records.setdefault(device, _Record()), step)
-            self._places.add(device)
+            self._slots.add(device)
         return Offer(
             task=self._task,
             round=self._round,
@@ -136,7 +136,7 @@ class FakeRounds:
                 RETRY_SECONDS if known_round else None,
             )
         self._check_envelope(update, device, release)
-        if device not in self._places:
+        if device not in self._slots:
             raise refusal(problems.NOT_ASSIGNED)
         share = self._open(update, common)
         if known is not None:

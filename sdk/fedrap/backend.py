@@ -10,8 +10,9 @@ in spec/PROTOCOL.md 3.
 
 from __future__ import annotations
 
+import base64
 import hmac
-import secrets
+import os
 import time
 from collections.abc import Callable
 
@@ -48,11 +49,14 @@ class TokenIssuer:
         *,
         audience: str,
         clock: Callable[[], float] = time.time,
+        random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """
         Args:
             name: as registered with the coordinator.
             audience: `audience` of the coordinator's `[enrolment]`.
+            clock: seconds since 1970, for the time until which a token is good.
+            random_bytes: so many bytes that nobody can guess, for the name of a token.
 
         Raises:
             ValueError: not a P-256 private key in PEM.
@@ -64,6 +68,7 @@ class TokenIssuer:
         self._name = name
         self._audience = audience
         self._clock = clock
+        self._random_bytes = random_bytes
 
     def __repr__(self) -> str:
         return f"TokenIssuer({self._name!r})"
@@ -84,7 +89,7 @@ class TokenIssuer:
             iss=self._name,
             aud=self._audience,
             exp=self._clock() + seconds,
-            jti=secrets.token_urlsafe(16),
+            jti=base64.urlsafe_b64encode(self._random_bytes(16)).rstrip(b"=").decode(),
             acc=None if account is None else self._pseudonym(account),
         )
         return sign_token(self._key, claims)

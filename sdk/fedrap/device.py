@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import random
 import time
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -37,10 +39,20 @@ from fedrap_core.items import is_item_id
 class FedRap:
     """One user's recommender on one device. Make it with `FedRap.open`."""
 
-    def __init__(self, state: DeviceState, access: Access, on_error: OnError | None) -> None:
+    def __init__(
+        self,
+        state: DeviceState,
+        access: Access,
+        on_error: OnError | None,
+        *,
+        monotonic: Callable[[], float],
+        uniform: Callable[[], float],
+    ) -> None:
         self._state = state
         self._session = RoundSession(state, access, clock=state.now)
-        self._process = DeviceProcess(state, self._session, on_error)
+        self._process = DeviceProcess(
+            state, self._session, on_error, monotonic=monotonic, uniform=uniform
+        )
 
     @classmethod
     def open(
@@ -59,6 +71,9 @@ class FedRap:
         trainer: str | None = None,
         attest: Attest | None = None,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        uniform: Callable[[], float] = random.random,
+        random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> FedRap:
         """The recommender of this device, from the folder `path`/`app`, made on first use.
 
@@ -74,20 +89,24 @@ class FedRap:
             transport: another way to the coordinator than HTTP, for tests and simulations.
             trainer: `numpy`, `onnx` or `torch`; by default what fits (also FEDRAP_TRAINER).
             attest: gives the platform's `Proof` for 32 bytes, where a coordinator asks for one.
+            clock: seconds since 1970; times of interactions, certificates and the ledger.
+            monotonic: seconds that never go back; bounds how long `close` may take.
+            uniform: a number in [0, 1); spreads devices that try again.
+            random_bytes: so many bytes that nobody can guess; the store's key and nonces.
 
         Raises:
             StoreBusy, StoreLocked, StoreDamaged: the store cannot be used; nothing was changed.
         """
         folder = Path(path).expanduser().absolute() / app
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        store = DeviceStore(folder, key or DefaultKey(folder))
+        store = DeviceStore(folder, key or DefaultKey(folder, random_bytes), random_bytes)
         try:
             state = DeviceState(store, clock, retention)
         except BaseException:
             store.close()
             raise
         access = Access(server, token, transport, offline, floor or Floor(), trainer, attest)
-        return cls(state, access, on_error)
+        return cls(state, access, on_error, monotonic=monotonic, uniform=uniform)
 
     def __enter__(self) -> FedRap:
         return self

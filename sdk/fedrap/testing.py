@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -80,6 +80,8 @@ class FakeCoordinator:
         common: C itself, (items, k), instead of a planted one.
         tokens: enrolment tokens, one device each; by default any token does, any time.
         plan: what rounds ask for; its `dim` is set to that of C.
+        clock: seconds since 1970, for the ends of certificates.
+        random_bytes: for the ids of the task and of rounds.
     """
 
     def __init__(
@@ -90,6 +92,8 @@ class FakeCoordinator:
         common: npt.ArrayLike | None = None,
         tokens: Collection[str] | None = None,
         plan: Plan | None = None,
+        clock: Callable[[], float] = time.time,
+        random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         matrix = planted_items(items, alike) if common is None else common
         self.items: list[str] = list(items)
@@ -97,8 +101,8 @@ class FakeCoordinator:
         self.calls: list[Call] = []
         self.updates: list[SentUpdate] = []
         self.unreachable = False
-        self._task = os.urandom(16)
-        self._identity = FakeIdentity(self._task, tokens, time.time)
+        self._task = random_bytes(16)
+        self._identity = FakeIdentity(self._task, tokens, clock)
         self._faults: list[_Fault] = []
         self._versions: list[CommonItems] = []
         self._latest = self._released(matrix)
@@ -106,7 +110,7 @@ class FakeCoordinator:
         if isinstance(wanted.method, SolveMethod):
             method = msgspec.structs.replace(wanted.method, dim=self._latest.dim)
             wanted = msgspec.structs.replace(wanted, method=method)
-        self._rounds = FakeRounds(wanted, self._task)
+        self._rounds = FakeRounds(wanted, self._task, random_bytes)
 
     def refuse(
         self,

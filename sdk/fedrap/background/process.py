@@ -16,6 +16,7 @@ import asyncio
 import atexit
 import logging
 import os
+import random
 import threading
 import time
 import weakref
@@ -104,10 +105,10 @@ def _after_fork_in_child() -> None:
         device.after_fork_in_child()
 
 
-def _close_all() -> None:
-    end = time.monotonic() + CLOSE_SECONDS
+def _close_all(monotonic: Callable[[], float] = time.monotonic) -> None:
+    end = monotonic() + CLOSE_SECONDS
     for device in _devices():
-        device.close_within(max(0.0, end - time.monotonic()))
+        device.close_within(max(0.0, end - monotonic()))
 
 
 if hasattr(os, "register_at_fork"):
@@ -125,10 +126,20 @@ log = logging.getLogger(__name__)
 class DeviceProcess:
     """Owns the thread of one device. `on_error` hears what its rounds swallow."""
 
-    def __init__(self, state: DeviceState, session: RoundSession, on_error: OnError | None) -> None:
+    def __init__(
+        self,
+        state: DeviceState,
+        session: RoundSession,
+        on_error: OnError | None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
         self._state = state
         self._session = session
         self._on_error = on_error
+        self._monotonic = monotonic
+        self._uniform = uniform
         self._turn = threading.Lock()  # around starting and stopping
         self._background: Background | None = None
         self._conditions = Conditions()
@@ -141,7 +152,7 @@ class DeviceProcess:
             self._state.check_usable()
             if not self.running:
                 self._conditions, self._wait = conditions, pace.wait
-                self._background = Background(self._round, pace, self._swallow)
+                self._background = Background(self._round, pace, self._swallow, self._uniform)
                 self._background.start()
 
     def stop(self, seconds: float = CLOSE_SECONDS) -> None:
@@ -172,9 +183,9 @@ class DeviceProcess:
 
     def close_within(self, seconds: float) -> None:
         """Stop, and give the store back."""
-        end = time.monotonic() + seconds
+        end = self._monotonic() + seconds
         self.stop(seconds * 0.75)
-        self._state.close(max(0.1, end - time.monotonic()))
+        self._state.close(max(0.1, end - self._monotonic()))
         unwatch(self)
 
     def before_fork(self) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from fedrap import FedRap, FedRapError
@@ -17,13 +19,16 @@ from fedrap.cli import commands
 STORE = "~/.local/share/fedrap"
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, *, clock: Callable[[], float] = time.time) -> int:
     """Run one command; 0 is good, 1 means that no round was joined, 2 that something is wrong."""
     arguments = _parser().parse_args(argv)
+    arguments.clock = clock
     arguments.store = arguments.store.expanduser()
     server = arguments.server or commands.remembered_server(arguments.store)
     try:
-        with FedRap.open(arguments.store, server=server, token=arguments.token) as device:
+        with FedRap.open(
+            arguments.store, server=server, token=arguments.token, clock=clock
+        ) as device:
             answer = arguments.run(device, arguments)
     except (FedRapError, ValueError, OSError) as error:
         sys.stderr.write(f"fedrap: {error}\n")

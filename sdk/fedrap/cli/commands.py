@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import json
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +67,7 @@ def _record(device: FedRap, arguments: argparse.Namespace) -> Answer:
 
 
 def _import(device: FedRap, arguments: argparse.Namespace) -> Answer:
-    found = read_history(arguments.file, time.time())  # whole and checked before one is kept
+    found = read_history(arguments.file, arguments.clock())  # whole and checked before one is kept
     device.record_many(found)
     count = device.status().interactions
     return Answer(

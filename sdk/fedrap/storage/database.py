@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,9 +42,12 @@ class DeviceStore:
         StoreBusy, StoreLocked, StoreDamaged: on opening; nothing was changed.
     """
 
-    def __init__(self, folder: Path, key: KeyProvider) -> None:
+    def __init__(
+        self, folder: Path, key: KeyProvider, random_bytes: Callable[[int], bytes] = os.urandom
+    ) -> None:
         self._folder = folder
         self._key = key
+        self._random_bytes = random_bytes
         self._connection: sqlite3.Connection | None = None
         self._lock: int | None = None
         self._process = os.getpid()
@@ -228,7 +231,7 @@ class DeviceStore:
             tables = self._db.execute("SELECT name FROM sqlite_master WHERE name = 'meta'")
             found = bool(tables.fetchall())
             known = dict(self._db.execute("SELECT name, value FROM meta")) if found else {}
-            self._name = bytes(known.get("name") or os.urandom(16))
+            self._name = bytes(known.get("name") or self._random_bytes(16))
             if "check" in known:
                 self._check_and_migrate(int(known.get("schema", SCHEMA)), known["check"])
             self._db.executescript(_TABLES)
@@ -253,7 +256,7 @@ class DeviceStore:
         migrations.migrate(self._db, schema, SCHEMA, migrations.STEPS)
 
     def _seal(self, table: str, key: object, raw: bytes) -> bytes:
-        nonce = os.urandom(12)
+        nonce = self._random_bytes(12)
         return nonce + self._cipher.encrypt(nonce, raw, self._context(table, key))
 
     def _open(self, table: str, key: object, sealed: bytes) -> bytes:

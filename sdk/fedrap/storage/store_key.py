@@ -1,6 +1,6 @@
 """Where the store's key comes from: the system's keyring, a file of its owner, or the app.
 
-`default_key` decides once, when a store is made, and the folder remembers it: `store.keyid` names
+`DefaultKey` decides once, when a store is made, and the folder remembers it: `store.keyid` names
 an entry of the keyring, `store.key` is the key itself. A store never gets a second key.
 """
 
@@ -19,6 +19,7 @@ from fedrap.storage.files import DATABASE, KEY_FILE, KEY_ID
 log = logging.getLogger(__name__)
 KEY_BYTES = 32
 KeyProvider = Callable[[], bytes]
+RandomBytes = Callable[[int], bytes]
 _SERVICE = "fedrap"
 
 
@@ -31,12 +32,12 @@ class ErasableKey(Protocol):
         ...
 
 
-def key_file(path: Path) -> KeyProvider:
+def key_file(path: Path, random_bytes: RandomBytes = os.urandom) -> KeyProvider:
     """A provider that keeps 32 random bytes in a file with mode 0600, made on first use."""
 
     def provide() -> bytes:
         if not path.exists():
-            _write_private(path, os.urandom(KEY_BYTES))
+            _write_private(path, random_bytes(KEY_BYTES))
         return path.read_bytes()
 
     return provide
@@ -45,13 +46,14 @@ def key_file(path: Path) -> KeyProvider:
 class KeyringKey:
     """A provider that keeps the key in the system's keyring, under a random name in `path`."""
 
-    def __init__(self, path: Path, keyring: Any) -> None:
+    def __init__(self, path: Path, keyring: Any, random_bytes: RandomBytes = os.urandom) -> None:
         self._path = path
         self._keyring = keyring
+        self._random_bytes = random_bytes
 
     def __call__(self) -> bytes:
         if not self._path.exists():
-            name, key = os.urandom(16).hex(), os.urandom(KEY_BYTES)
+            name, key = self._random_bytes(16).hex(), self._random_bytes(KEY_BYTES)
             self._keyring.set_password(_SERVICE, name, key.hex())
             _write_private(self._path, name.encode("ascii"))
         text = self._keyring.get_password(_SERVICE, self._name())
@@ -73,8 +75,9 @@ class KeyringKey:
 class DefaultKey:
     """The provider of an app that names none: the keyring where it works, else a file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, random_bytes: RandomBytes = os.urandom) -> None:
         self._folder = folder
+        self._random_bytes = random_bytes
         self._ring: KeyringKey | None = None
 
     def __call__(self) -> bytes:
@@ -88,14 +91,14 @@ class DefaultKey:
                     f"{KEY_FILE} is gone, and nothing else opens this store; "
                     "restore it, or delete the store's folder"
                 )
-            if keyring_works():
+            if keyring_works(self._random_bytes):
                 return self._from_keyring(named)
         log.warning("no keyring in use: the store's key is a file beside it, %s", kept)
-        return key_file(kept)()
+        return key_file(kept, self._random_bytes)()
 
     def _from_keyring(self, named: Path) -> bytes:
         try:
-            self._ring = KeyringKey(named, importlib.import_module("keyring"))
+            self._ring = KeyringKey(named, importlib.import_module("keyring"), self._random_bytes)
             return self._ring()
         except StoreLocked:
             raise
@@ -110,13 +113,13 @@ class DefaultKey:
             self._ring.erase()
 
 
-def keyring_works() -> bool:
+def keyring_works(random_bytes: RandomBytes = os.urandom) -> bool:
     """Is the `keyring` library installed, and does it keep what it is given?"""
     try:
         keyring = importlib.import_module("keyring")
         if keyring.get_keyring().priority < 1:  # its own word for "not recommended"
             return False
-        probe, word = f"probe-{os.urandom(8).hex()}", os.urandom(8).hex()
+        probe, word = f"probe-{random_bytes(8).hex()}", random_bytes(8).hex()
         keyring.set_password(_SERVICE, probe, word)
         try:
             return bool(keyring.get_password(_SERVICE, probe) == word)
