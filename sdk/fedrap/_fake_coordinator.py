@@ -1,8 +1,8 @@
-"""The rules of rounds for `testing.FakeCoordinator`: who gets a place, which update counts.
+"""The two halves of `testing.FakeCoordinator`, with everything in memory.
 
-They are those of spec/PROTOCOL.md 7, for one open round at a time and with everything in memory.
-
-Who is who for `testing.FakeCoordinator`: tokens, certificates, signatures, revocation.
+`FakeIdentity` knows who is who, by spec/PROTOCOL.md 2 and 3: tokens, certificates, signatures and
+revocation. `FakeRounds` decides who gets a slot and which update counts, by 5 and 7, for one open
+round at a time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SentUpdate:
     step: int
     size_bytes: int  # of the whole message, as it would cross the network
     items: tuple[str, ...]  # whose rows of C the share has
-    share: RowUpdate  # those rows and the triangle, clipped and rounded
+    share: RowUpdate  # those rows and the packed Gram matrix, clipped and rounded
 
 
 @dataclass
@@ -92,7 +92,7 @@ class FakeRounds:
         self._round, self._slots = self._random_bytes(16), set()
 
     def offer(self, device: bytes, holds: int, release: Release) -> Offer:
-        """A place in the open round; asking twice costs once."""
+        """A slot in the open round; asking twice costs once."""
         if holds != release.version:
             raise refusal(problems.STALE_MODEL, 0.0)
         step = release.step + 1

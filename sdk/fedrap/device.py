@@ -1,7 +1,7 @@
-"""FedRap: what an app embeds. Opens without network and without threads.
+"""`FedRap`, the class that an app embeds.
 
-Every verb may be called from any thread. In a forked child an open device belongs to the parent:
-see lifecycle.py.
+Opening it needs no network and starts no thread. Every method may be called from any thread. In a
+forked child an open device still belongs to the parent: see background/process.py.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FedRap:
             floor: the least this device insists on, whatever a coordinator offers.
             retention: how much of the history is kept, and how long.
             offline: never open a socket, whatever else is asked for.
-            on_error: hears, in their thread, of errors that rounds in the background swallow.
+            on_error: called, in their thread, with errors that rounds in the background swallow.
             transport: another way to the coordinator than HTTP, for tests and simulations.
             trainer: `numpy`, `onnx` or `torch`; by default what fits (also FEDRAP_TRAINER).
             attest: gives the platform's `Proof` for 32 bytes, where a coordinator asks for one.
@@ -143,7 +143,7 @@ class FedRap:
         self._process.wake()
 
     def record(
-        self, item: str, *, kind: str = "tap", weight: float = 1.0, at: float | None = None
+        self, item: str, *, kind: str = "view", weight: float = 1.0, at: float | None = None
     ) -> None:
         """Keep one interaction, on this device only; durable when this returns.
 
@@ -218,7 +218,7 @@ class FedRap:
     async def run_round_async(self, wait: float = 0.0) -> RoundReport:
         """Join a round if there is one for this device. Never raises for network reasons.
 
-        `wait`: where there is no place now, wait up to so many seconds for one (60 at the most).
+        `wait`: where there is no slot now, wait up to so many seconds for one (60 at the most).
         """
         return await self._session.run_round(wait=wait)
 
@@ -254,7 +254,7 @@ class FedRap:
             trainer=None if choice is None else choice.name,
             trainer_reason=None if choice is None else choice.reason,
             blocked_by=self._process.blocked_by(),
-            privacy=ledger.promised(known.entries),
+            privacy=ledger.privacy_guarantee(known.entries),
         )
 
     def export(self, path: str | Path) -> Exported:

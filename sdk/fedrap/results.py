@@ -16,7 +16,7 @@ class Reason:
     """How much one item of the user's own history adds to a score."""
 
     item: str
-    shared: float  # through what everybody's taste says of both items
+    shared: float  # through what all users together say of both items
     personal: float  # through what is true of this user alone
 
 
@@ -39,7 +39,7 @@ class RoundReport:
     """What `run_round` did, and if nothing, why."""
 
     joined: bool
-    blocked_by: str | None = None  # a word from policy.py, or a problem code of the coordinator
+    blocked_by: str | None = None  # a word of docs/api.md, or a problem code of the coordinator
     retry_after: float | None = None  # seconds
     step: int | None = None
     sent_bytes: int = 0
@@ -62,7 +62,7 @@ class Status:
     trainer: str | None  # what computed the last round in this process: numpy, onnx or torch
     trainer_reason: str | None  # why that one
     blocked_by: str | None  # why a round would not run now
-    privacy: Statement | None  # what the policy of the last round promises; None before one
+    privacy: Statement | None  # the guarantee of the last round's policy; None before one
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Erased:
 
     deleted: tuple[str, ...]  # files of the store, and `key` for one kept elsewhere
     coordinator_confirmed: bool  # it has dropped this device's key and record, or never had them
-    not_confirmed_because: str | None  # a word from policy.py, or a problem code
+    not_confirmed_because: str | None  # a word of docs/api.md, or a problem code
     note: str = (
         "What this device added to earlier rounds is part of sums with the updates of others, "
         "and cannot be taken back. Without the key, copies of the store in backups stay sealed."
@@ -89,9 +89,9 @@ class Erased:
 
 
 class Interaction(msgspec.Struct, frozen=True, array_like=True):
-    """One thing the user did."""
+    """One thing the user did, for `record_many`."""
 
     item: str
-    kind: str
+    kind: str  # a word of the app's own; `record` says "view" where the app says nothing
     weight: float
-    at: float
+    at: float  # seconds since 1970

@@ -6,7 +6,7 @@
     assert fake.updates[0].items == ("tea",)
 
 It is a real implementation of the SDK's `Transport`: it enrols, checks signatures and nonces,
-gives places by the rules of a plan, opens what it is sent, and passes the suite that HTTP with a
+gives slots by the rules of a plan, opens what it is sent, and passes the suite that HTTP with a
 real coordinator passes. What it does not do is learn: C changes when a test says so.
 """
 
@@ -247,10 +247,10 @@ def planted_items(items: Sequence[str], alike: Sequence[Sequence[str]] = ()) -> 
     Raises:
         ValueError: a group names an item that is not there, or that another group has.
     """
-    place = {item: row for row, item in enumerate(items)}
+    rows = {item: row for row, item in enumerate(items)}
     groups = [list(group) for group in alike]
     named = [item for group in groups for item in group]
-    if len(named) != len(set(named)) or not set(named) <= set(place):
+    if len(named) != len(set(named)) or not set(named) <= set(rows):
         raise ValueError("each item of `alike` must be one of the items, and in one group only")
     if not groups:
         groups = [list(items[start : start + 5]) for start in range(0, len(items), 5)]
@@ -263,5 +263,5 @@ def planted_items(items: Sequence[str], alike: Sequence[Sequence[str]] = ()) -> 
     matrix = np.zeros((len(items), dim))
     for group, direction in zip(groups, directions, strict=True):
         for rank, item in enumerate(group):
-            matrix[place[item]] = direction * (1.0 - 0.5 * rank / len(group))
+            matrix[rows[item]] = direction * (1.0 - 0.5 * rank / len(group))
     return matrix

@@ -236,7 +236,7 @@ def test_an_interaction_keeps_its_kind_its_weight_and_its_time(tmp_path: Path) -
             (one.item, one.kind, one.weight, one.at)
             for one in device._state.contents().interactions
         ]
-    assert kept == [("b", "buy", 3.0, 5.0), ("a", "tap", 1.0, 77.0)]
+    assert kept == [("b", "buy", 3.0, 5.0), ("a", "view", 1.0, 77.0)]
 
 
 def test_two_apps_in_one_folder_do_not_see_each_other(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +76,19 @@ class Conditions:
     idle: Condition = is_idle
     battery: Condition = has_battery_left
 
-    def blocked_by(self, hear: Callable[[Exception], None] = lambda error: None) -> str | None:
-        """A word for the first condition that is not met; `hear` gets what one raises."""
+    def blocked_by(
+        self,
+        on_error: Callable[[Exception], None] | None = None,
+        *,
+        hear: Callable[[Exception], None] | None = None,
+    ) -> str | None:
+        """A word for the first condition that is not met; `on_error` gets what one raises.
+
+        `hear` is the old name of `on_error`, and goes with version 0.3.
+        """
+        if hear is not None:
+            warnings.warn("hear= is now on_error=", DeprecationWarning, stacklevel=2)
+            on_error = on_error or hear
         for word, condition in (
             (eligibility.NOT_CHARGING, self.charging),
             (eligibility.LOW_BATTERY, self.battery),
@@ -87,7 +99,8 @@ class Conditions:
                 if not condition():
                     return word
             except Exception as error:  # an app's own callable: costs nothing to wait
-                hear(error)
+                if on_error is not None:
+                    on_error(error)
                 return word
         return None
 

@@ -1,13 +1,10 @@
-"""What of an open device lives in the process: rounds in the background, and its end.
+"""What of an open device lives in the process: its background thread, forks, and the end.
 
-An app stops it, closes it, forks or simply ends; whichever comes, the store is given back in
-bounded time, and a round that was cut short resumes where it was.
-
-What happens to open devices when the process forks or ends, and blocking calls of async verbs.
-
-Before a fork no device is in the middle of a write and SQLite has nothing open. In the child the
-store still belongs to the parent: the child's next call takes it if the parent has closed it (as
-when a program turns itself into a daemon), and raises StoreBusy as long as it has not.
+An app stops a device, closes it, forks or simply ends; whichever comes, the store is given back in
+bounded time, and a round that was cut short resumes where it was. Before a fork no device is in the
+middle of a write and SQLite has nothing open. In the child the store still belongs to the parent:
+the child's next call takes it if the parent has closed it (as when a program turns itself into a
+daemon), and raises StoreBusy as long as it has not.
 """
 
 from __future__ import annotations
@@ -30,18 +27,19 @@ from fedrap.results import RoundReport
 from fedrap.rounds.session import OnError, RoundSession, ignore
 from fedrap.storage.device_state import DeviceState
 
+log = logging.getLogger(__name__)
 CLOSE_SECONDS = 2.0
 T = TypeVar("T")
 
 
 class Watched(Protocol):
-    """An open device."""
+    """An open device, as forks and the end of the process see it."""
 
     def before_fork(self) -> bool:
         """Come to rest; what it gives is handed to `after_fork_in_parent`."""
         ...
 
-    def after_fork_in_parent(self, held: bool) -> None:
+    def after_fork_in_parent(self, taken: bool) -> None:
         """Go on."""
         ...
 
@@ -95,8 +93,8 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
-    for device, held in _resting.pop(threading.get_ident(), []):
-        device.after_fork_in_parent(held)
+    for device, taken in _resting.pop(threading.get_ident(), []):
+        device.after_fork_in_parent(taken)
 
 
 def _after_fork_in_child() -> None:
@@ -120,11 +118,8 @@ if hasattr(os, "register_at_fork"):
 atexit.register(_close_all)
 
 
-log = logging.getLogger(__name__)
-
-
 class DeviceProcess:
-    """Owns the thread of one device. `on_error` hears what its rounds swallow."""
+    """Owns the thread of one device. `on_error` is called with what its rounds swallow."""
 
     def __init__(
         self,
@@ -143,7 +138,7 @@ class DeviceProcess:
         self._turn = threading.Lock()  # around starting and stopping
         self._background: Background | None = None
         self._conditions = Conditions()
-        self._wait = 0.0  # seconds for a place
+        self._wait = 0.0  # seconds for a slot
         watch(self)
 
     def start(self, conditions: Conditions, pace: Pace) -> None:
@@ -192,9 +187,9 @@ class DeviceProcess:
         """Come to rest."""
         return self._state.before_fork()
 
-    def after_fork_in_parent(self, held: bool) -> None:
+    def after_fork_in_parent(self, taken: bool) -> None:
         """Go on."""
-        self._state.after_fork_in_parent(held)
+        self._state.after_fork_in_parent(taken)
 
     def after_fork_in_child(self) -> None:
         """No thread was inherited, and the store is the parent's."""

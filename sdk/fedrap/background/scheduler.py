@@ -49,7 +49,7 @@ class Pace:
     backoff: float = 30.0  # after the first failure; doubles with each
     longest: float = 86_400.0  # whatever a coordinator or the backoff says
     first: float = 10.0  # at the most, before the first try
-    wait: float = 20.0  # for a place, where there is none at once
+    wait: float = 20.0  # for a slot, where there is none at once
 
     def __post_init__(self) -> None:
         if (
@@ -87,12 +87,12 @@ class Background:
         self,
         attempt: Callable[[], Coroutine[Any, Any, RoundReport]],
         pace: Pace,
-        hear: Callable[[Exception], None],
+        on_error: Callable[[Exception], None],
         uniform: Callable[[], float] = random.random,
     ) -> None:
         self._attempt = attempt
         self._pace = pace
-        self._hear = hear
+        self._on_error = on_error
         self._uniform = uniform
         self._turn = threading.Lock()
         self._wake = threading.Event()
@@ -141,7 +141,7 @@ class Background:
             except (StoreClosed, asyncio.CancelledError):
                 return
             except Exception as error:  # nobody else would see it
-                self._hear(error)
+                self._on_error(error)
                 report = RoundReport(False, eligibility.FAILED)
             failures = failures + 1 if is_trouble(report) else 0
             delay = next_delay(report, failures, self._pace, self._uniform())

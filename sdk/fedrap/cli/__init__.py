@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     add("init", "make the store, and remember the server")
     record = add("record", "keep an interaction with each ITEM")
     record.add_argument("items", nargs="+", metavar="ITEM")
-    record.add_argument("--kind", default="tap")
+    record.add_argument("--kind", default="view")
     record.add_argument("--weight", type=float, default=1.0)
     imported = add("import", "keep a history from a CSV file: item[,weight][,timestamp][,kind]")
     imported.add_argument("file", type=Path, metavar="FILE.csv")

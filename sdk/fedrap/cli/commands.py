@@ -127,17 +127,17 @@ def _status(device: FedRap, arguments: argparse.Namespace) -> Answer:
         f"a round now   {'may run' if status.blocked_by is None else _why(status.blocked_by)}",
     ]
     if status.privacy is not None:
-        lines += _promised(status.privacy)
+        lines += _guarantee(status.privacy)
     return Answer("\n".join(lines) + "\n", dataclasses.asdict(status))
 
 
-def _promised(stated: Statement) -> list[str]:
+def _guarantee(stated: Statement) -> list[str]:
     """The policy of the last round; what this device spent so far stands above."""
     bound = "unbounded" if math.isinf(stated.epsilon) else f"{stated.epsilon:.2f}"
     banded = f", {len(stated.coefficients)} bands" if len(stated.coefficients) > 1 else ""
     by_row = "" if stated.row_clip is None else f", {stated.row_clip:g} for a row"
     return [
-        f"promise       epsilon {bound} at delta {stated.delta:g}, unamplified, after all rounds",
+        f"guarantee     epsilon {bound} at delta {stated.delta:g}, unamplified, after all rounds",
         f"  unit        {stated.unit}",
         f"  adjacency   {stated.adjacency}",
         f"  rule        at most {stated.cap} rounds, at least {stated.separation} steps apart",

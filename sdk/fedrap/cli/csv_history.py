@@ -105,7 +105,9 @@ def _interaction(given: dict[str, str], now: float, line: int) -> Interaction:
         raise BrokenHistory(line, "an item id has 1 to 200 characters and no line break")
     weight = _weight(given.get("weight", ""), line)
     when = given.get("at", "")
-    return Interaction(item, given.get("kind") or "tap", weight, _time(when, line) if when else now)
+    return Interaction(
+        item, given.get("kind") or "view", weight, _time(when, line) if when else now
+    )
 
 
 def _weight(text: str, line: int) -> float:

@@ -64,8 +64,8 @@ def charged_steps(entries: Sequence[Entry]) -> frozenset[int]:
     return frozenset(entry.step for entry in entries)
 
 
-def promised(entries: Sequence[Entry]) -> Statement | None:
-    """What the policy promises that this device agreed to last."""
+def privacy_guarantee(entries: Sequence[Entry]) -> Statement | None:
+    """Of the policy that this device agreed to last."""
     rules = [entry.rule for entry in entries if entry.rule is not None]
     return state_policy(rules[-1]) if rules else None
 

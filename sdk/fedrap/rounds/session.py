@@ -98,7 +98,7 @@ class RoundSession:
         """Join a round if there is one, or within `wait` seconds.
 
         Args:
-            on_error: hears of the errors that become a report.
+            on_error: called with the errors that become a report.
             unmet: a word for a condition of the background that does not hold, asked last.
         """
         if not self._running.acquire(blocking=False):

@@ -1,8 +1,8 @@
-"""What one device knows, in memory and in its store: the one owner of both.
+"""What one device knows, in memory and in its store: `DeviceState` is the one owner of both.
 
-Every method is synchronous and takes the same lock, so that an app may call from any thread.
-
-The lock around a device's state: whoever enters is told when the state cannot be used.
+Every method is synchronous and takes the same lock, so that an app may call from any thread. To
+look at more than one thing, take `contents()` (for recommending, `status` and `export`) or
+`snapshot()` (for a round): both are frozen, and need the lock once.
 """
 
 from __future__ import annotations
@@ -224,14 +224,14 @@ class DeviceState:
 
     def before_fork(self) -> bool:
         """Let no other thread be in the middle of something, and SQLite have nothing open."""
-        held = self._lock.acquire(2.0)
-        if held:
+        taken = self._lock.acquire(2.0)
+        if taken:
             self._store.rest()
-        return held
+        return taken
 
-    def after_fork_in_parent(self, held: bool) -> None:
+    def after_fork_in_parent(self, taken: bool) -> None:
         """Go on."""
-        if held:
+        if taken:
             self._lock.release()
 
     def after_fork_in_child(self) -> None:

@@ -18,7 +18,7 @@ _README = """What this app's recommender keeps of you, on this device only.
 interactions.json    what you did: item, kind, weight and time
 consents.json        what you agreed to, under which policy, and when
 ledger.json          the rounds this device took part in, written before anything was sent
-personal_items.json  how your own taste moves the score of items; your user vector, if kept
+personal_items.json  how your own history moves the score of items; your user vector, if kept
 identity.json        the random number by which the coordinator knows this device
 status.json          where the device stands
 

@@ -1,6 +1,7 @@
-"""The interactions of a device in memory: by their time, with their numbers in the store.
+"""A device's history: the interactions in the order of their times, and how long they are kept.
 
-How much of the history a device keeps, and for how long. Pure.
+`InteractionLog` holds them in memory with their numbers in the store; `Retention` says how many may
+stay, and for how long. Neither touches the store.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Protocol
 from fedrap.results import Interaction
 
 _DAY = 86_400.0
-_PART = 64  # a full history gives up this part of itself at once, so that most taps cost nothing
+_PART = 64  # a full history gives up this part of itself at once, so that most records cost nothing
 
 
 class Timed(Protocol):
@@ -47,13 +48,13 @@ class Retention:
         return -math.inf if self.max_age_days is None else now - self.max_age_days * _DAY
 
     def due(self, count: int, oldest: float, now: float) -> bool:
-        """Does anything have to go? Cheap enough to ask at each tap."""
+        """Does anything have to go? Cheap enough to ask at each record."""
         return count > self.max_interactions or oldest < self.oldest_allowed(now)
 
     def kept(self, history: Sequence[Timed], now: float) -> list[int]:
-        """The places in `history`, which is in the order of recording, of all that may stay."""
+        """The indices of all that may stay; `history` is in the order of recording."""
         since = self.oldest_allowed(now)
-        young = [place for place, one in enumerate(history) if one.at >= since]
+        young = [index for index, one in enumerate(history) if one.at >= since]
         if len(young) <= self.max_interactions:
             return young
         return young[len(young) - self.max_interactions + self.max_interactions // _PART :]
@@ -92,7 +93,7 @@ class InteractionLog:
 
     def allowed(self, retention: Retention, now: float) -> tuple[InteractionLog, list[int]]:
         """Those that may stay, and the numbers of the others."""
-        kept = [self._numbered[place] for place in retention.kept(self.interactions, now)]
+        kept = [self._numbered[index] for index in retention.kept(self.interactions, now)]
         staying = {number for number, _ in kept}
         return InteractionLog(kept), [
             number for number, _ in self._numbered if number not in staying

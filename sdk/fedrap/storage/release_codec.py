@@ -1,9 +1,8 @@
-"""A release as the device keeps it: a small head, and C in chunks of rows.
+"""How the store keeps what is large: C, the catalogue, and what rounds of `paper` have trained.
 
-Chunks keep reading and writing a large C cheap: a delta rewrites only those it touches, and
-loading never holds more than one chunk beside C itself.
-
-What rounds of `paper` leave on the device, as it is kept in the store.
+Of a release there is a small header and C in chunks of rows: a delta rewrites only the chunks that
+it touches, and loading never has more than one chunk in memory beside C itself. The names of the
+records are those of version 0.1 (the header's is `held`), so that its stores open.
 """
 
 from __future__ import annotations
@@ -45,23 +44,23 @@ def kept_blocks(message: Release | Delta, common: CommonItems) -> dict[str, obje
     return {"held": head_of(message), **chunks}
 
 
-def load_common(held: ReleaseHeader, read: Callable[[str], bytes | None]) -> CommonItems:
+def load_common(header: ReleaseHeader, read: Callable[[str], bytes | None]) -> CommonItems:
     """C from its chunks. The store vouches for their bytes.
 
     Raises:
         StoreDamaged: a chunk is missing or has another size.
     """
-    values = np.empty((held.size, held.dim), dtype=np.int8)
-    scales = np.empty(held.size, dtype=np.float32)
-    for start in range(0, held.size, CHUNK):
+    values = np.empty((header.size, header.dim), dtype=np.int8)
+    scales = np.empty(header.size, dtype=np.float32)
+    for start in range(0, header.size, CHUNK):
         raw = read(_name(start // CHUNK)) or b""
-        rows = min(CHUNK, held.size - start)
-        if len(raw) != rows * (4 + held.dim):
+        rows = min(CHUNK, header.size - start)
+        if len(raw) != rows * (4 + header.dim):
             raise StoreDamaged("a part of C is missing in the store; erase it and sync again")
         scales[start : start + rows] = np.frombuffer(raw, dtype="<f4", count=rows)
         part = np.frombuffer(raw, dtype=np.int8, offset=4 * rows)
-        values[start : start + rows] = part.reshape(rows, held.dim)
-    return CommonItems(held.version, QuantizedRows(values, scales))
+        values[start : start + rows] = part.reshape(rows, header.dim)
+    return CommonItems(header.version, QuantizedRows(values, scales))
 
 
 def catalogue_blocks(catalogue: ItemList) -> dict[str, object]:

@@ -83,20 +83,20 @@ def unpack_shares(
         BrokenModel: the reference refuses a device's C as well.
     """
     dim = users.shape[1]
-    triangles = outers.reshape(len(problems), dim * dim).take(_upper(dim), axis=1, mode="clip")
+    grams = outers.reshape(len(problems), dim * dim).take(_upper(dim), axis=1, mode="clip")
     shares = []
     for place, problem in enumerate(problems):
         if not good[place]:
             shares.append(compute_share(problem))
             continue
-        update = RowUpdate(problem.rows, gradients[place, : len(problem.rows)], triangles[place])
+        update = RowUpdate(problem.rows, gradients[place, : len(problem.rows)], grams[place])
         shares.append(LocalShare(update, users[place], float(losses[place])))
     return shares
 
 
 @lru_cache(maxsize=8)
 def _upper(dim: int) -> npt.NDArray[np.int64]:
-    """Places of the upper triangle in a flat k x k matrix, in the order of `pack_gram`."""
+    """Indices of the upper half in a flat k x k matrix, in the order of `pack_gram`."""
     rows, columns = np.triu_indices(dim)
     return np.asarray(rows * dim + columns, dtype=np.int64)
 

@@ -4,11 +4,10 @@
 release and far more with extreme ones, so the graph says how large its error may still be; a
 device that is not done after `MOST_STEPS` is solved by the reference instead.
 
-The one place that imports onnxruntime: silenced first, one session per graph and process.
-
-onnxruntime from 1.29 on reports to its vendor from Linux, macOS, Android and iOS, and writes a
-lasting identifier under the home directory. Only ORT_DISABLE_TELEMETRY=1, set before the import,
-prevents that; its own `disable_telemetry_events` does not.
+onnxruntime is imported here and nowhere else, because from 1.29 on it reports to its vendor from
+Linux, macOS, Android and iOS and writes a lasting identifier under the home directory. Only
+ORT_DISABLE_TELEMETRY=1, set before the import, prevents that; its own `disable_telemetry_events`
+does not. There is one session per graph and process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every trainer promises."""
+"""What every trainer does, and how exactly: the seam that NumPy, ONNX Runtime and torch fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The seam to the coordinator, in domain verbs. Addresses exist only in http_transport.py."""
+"""The seam to the coordinator, in domain verbs; addresses exist only in http.py.
+
+`Transport` is what a device needs of a coordinator. `http.HttpTransport` speaks to a real one,
+`fedrap.testing.FakeCoordinator` is one in memory, and an app may bring its own.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ class Transport(Protocol):
         ...
 
     async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
-        """Ask for a place in a round, holding that release; `wait` seconds for the answer."""
+        """Ask for a slot in a round, with that release in use; `wait` seconds for the answer."""
         ...
 
     async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:

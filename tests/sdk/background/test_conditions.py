@@ -9,7 +9,7 @@ import pytest
 
 from fedrap import Conditions
 from fedrap.background import conditions
-from fedrap.background.conditions import Power, default_route, linux_power, mac_power
+from fedrap.background.conditions import Power, always, default_route, linux_power, mac_power
 
 
 def supplies(folder: Path, **devices: dict[str, str]) -> Path:
@@ -143,3 +143,14 @@ def test_a_machine_without_a_load_is_idle(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_defaults_answer_on_this_machine() -> None:
     words = {None, "not-charging", "metered", "not-idle", "low-battery"}
     assert Conditions().blocked_by() in words
+
+
+def test_the_old_name_of_on_error_works_for_a_version_and_warns() -> None:
+    def broken() -> bool:
+        raise LookupError("no such sensor")
+
+    conditions, errors = Conditions(broken, always, always, always), list[Exception]()
+    with pytest.warns(DeprecationWarning, match="on_error="):
+        assert conditions.blocked_by(hear=errors.append) == "not-charging"
+    assert conditions.blocked_by(errors.append) == "not-charging"
+    assert [type(error) for error in errors] == [LookupError, LookupError]

@@ -142,42 +142,42 @@ def test_a_condition_that_is_not_met_is_named_and_holds_rounds_back(
 
 
 def test_on_error_hears_what_is_swallowed_and_rounds_go_on(tmp_path: Path) -> None:
-    heard: list[Exception] = []
+    errors: list[Exception] = []
     coordinator = MadeCoordinator()
     gone, not_known = CoordinatorUnreachable("gone"), refused(problems.NOT_ENROLLED)
     coordinator.fails["enrol"] = [gone, refused(problems.UNAVAILABLE, 0.0), not_known]
 
     def token() -> str:
-        if len(heard) == 0:
+        if len(errors) == 0:
             raise LookupError("the app's backend is down")
         return "token"
 
-    def hear(error: Exception) -> None:
-        heard.append(error)
+    def on_error(error: Exception) -> None:
+        errors.append(error)
         raise ZeroDivisionError("the app's own handler fails")
 
-    device = FedRap.open(tmp_path, transport=coordinator, token=token, on_error=hear)
+    device = FedRap.open(tmp_path, transport=coordinator, token=token, on_error=on_error)
     with device:
         device.record("item-1")
         device.consent(train=True, policy="v1")
         device.start(conditions=ANY_TIME, pace=AT_ONCE)
         until(lambda: device.status().rounds == 1)
-    assert isinstance(heard[0], LookupError)
-    assert heard[1:3] == [gone, not_known]  # "come back later" is no error
+    assert isinstance(errors[0], LookupError)
+    assert errors[1:3] == [gone, not_known]  # "come back later" is no error
 
 
-def test_a_condition_that_raises_is_not_met_and_heard_of(tmp_path: Path) -> None:
-    heard: list[Exception] = []
+def test_a_condition_that_raises_is_not_met_and_errors_of(tmp_path: Path) -> None:
+    errors: list[Exception] = []
 
     def broken() -> bool:
         raise OSError("no such sensor")
 
-    device = FedRap.open(tmp_path, transport=MadeCoordinator(), token="t", on_error=heard.append)
+    device = FedRap.open(tmp_path, transport=MadeCoordinator(), token="t", on_error=errors.append)
     with device:
         device.record("item-1")
         device.consent(train=True, policy="v1")
         device.start(conditions=Conditions(always, always, broken, always), pace=AT_ONCE)
-        until(lambda: bool(heard))
+        until(lambda: bool(errors))
         assert device.status().blocked_by == "not-idle"
         assert device.status().rounds == 0
 

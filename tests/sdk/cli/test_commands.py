@@ -128,20 +128,20 @@ def test_an_epsilon_without_bound_is_null_and_unbounded(run: Run, say: Say) -> N
 
 
 @pytest.mark.usefixtures("taught")
-def test_status_shows_the_promise_of_the_last_round_and_on_what_it_rests(
+def test_status_shows_the_guarantee_of_the_last_round_and_on_what_it_rests(
     run: Run, say: Say
 ) -> None:
     stated = run("status")[1]["privacy"]
     assert (stated["separation"], stated["cap"]) == (2, 10)
     assert stated["assumptions"] == ["noise is 0: nothing is promised"]
     shown = say("status")[1]
-    for words in ("promise       epsilon unbounded", "unit", "adjacency", "the aggregator process"):
+    for words in ("guarantee     epsilon unbounded", "unit", "adjacency", "the aggregator process"):
         assert words in shown
 
 
-def test_status_promises_nothing_before_the_first_round(run: Run, say: Say) -> None:
+def test_status_guarantees_nothing_before_the_first_round(run: Run, say: Say) -> None:
     assert run("status")[1]["privacy"] is None
-    assert "promise" not in say("status")[1]
+    assert "guarantee" not in say("status")[1]
 
 
 def test_json_may_stand_before_or_behind_the_command(

@@ -23,8 +23,8 @@ def read(folder: Path, text: str) -> list[Interaction]:
 
 def test_a_list_of_items_is_a_history_of_taps_that_happened_now(tmp_path: Path) -> None:
     assert read(tmp_path, "item\na\nb\n") == [
-        Interaction("a", "tap", 1.0, NOW),
-        Interaction("b", "tap", 1.0, NOW),
+        Interaction("a", "view", 1.0, NOW),
+        Interaction("b", "view", 1.0, NOW),
     ]
 
 
@@ -39,13 +39,13 @@ def test_a_list_of_items_is_a_history_of_taps_that_happened_now(tmp_path: Path) 
 )
 def test_columns_have_the_names_that_people_use(tmp_path: Path, header: str) -> None:
     found = read(tmp_path, f"{header}\na,4.5,100,like\nb,,,\n")
-    assert found == [Interaction("a", "like", 4.5, 100.0), Interaction("b", "tap", 1.0, NOW)]
+    assert found == [Interaction("a", "like", 4.5, 100.0), Interaction("b", "view", 1.0, NOW)]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_the_delimiter_is_that_of_the_header(tmp_path: Path, delimiter: str) -> None:
     text = "title,item,rating\nAn,a,2\n".replace(",", delimiter)
-    assert read(tmp_path, text) == [Interaction("a", "tap", 2.0, NOW)]
+    assert read(tmp_path, text) == [Interaction("a", "view", 2.0, NOW)]
 
 
 def test_the_oldest_comes_first_and_equal_times_keep_their_order(tmp_path: Path) -> None:

@@ -68,12 +68,12 @@ def test_a_device_finds_similar_items_offline(tmp_path: Path) -> None:
 def test_recommending_after_each_tap_equals_recommending_from_scratch() -> None:
     rng = np.random.default_rng(5)
     rows: list[list[float]] = rng.normal(size=(6, 2)).tolist()
-    following, taps = _model(rows), []
+    following, recorded = _model(rows), []
     for number, item in enumerate(["drama-1", "comedy-1", "drama-1", "gone", "comedy-2"]):
-        taps.append(Interaction(item, "tap", 1.0 + number, 0.0))
+        recorded.append(Interaction(item, "view", 1.0 + number, 0.0))
         options = {"filter_seen": False, "reasons": True}
-        live = following.recommend(taps, None, 5, None, **options)
-        anew = _model(rows).recommend(taps, None, 5, None, **options)
+        live = following.recommend(recorded, None, 5, None, **options)
+        anew = _model(rows).recommend(recorded, None, 5, None, **options)
         assert [one.item for one in live] == [one.item for one in anew]
         for one, other in zip(live, anew, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-9)

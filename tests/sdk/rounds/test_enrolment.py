@@ -86,8 +86,8 @@ def test_a_device_renews_in_time_by_its_own_clock(tmp_path: Path) -> None:
 
 
 def test_a_revoked_device_stops_and_says_so(tmp_path: Path) -> None:
-    fake, heard = FakeCoordinator(["tea", "mug", "book"]), list[Exception]()
-    with FedRap.open(tmp_path, transport=fake, token="any", on_error=heard.append) as device:
+    fake, errors = FakeCoordinator(["tea", "mug", "book"]), list[Exception]()
+    with FedRap.open(tmp_path, transport=fake, token="any", on_error=errors.append) as device:
         device.consent(train=True, policy="test")
         device.record("tea")
         assert device.run_round().joined

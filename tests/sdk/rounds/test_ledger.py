@@ -152,7 +152,7 @@ def test_epsilon_is_that_of_the_core(rounds: int, noise: float, delta: float) ->
 
 
 @pytest.mark.parametrize("noises", [[0.0], [0.0, 5.0], [5.0, 0.0, 5.0]])
-def test_one_round_without_noise_promises_nothing(noises: list[float]) -> None:
+def test_one_round_without_noise_guarantees_nothing(noises: list[float]) -> None:
     assert epsilon([an_entry(step, noise) for step, noise in enumerate(noises)]) == math.inf
 
 

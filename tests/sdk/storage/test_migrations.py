@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrap import FedRap, StoreDamaged, StoreLocked
+from fedrap import FedRap, Interaction, StoreDamaged, StoreLocked
 from fedrap.storage import migrations
 from fedrap.storage.migrations import Step, migrate
 from tests.sdk.made import a_device
@@ -126,3 +126,12 @@ def test_a_record_that_another_version_wrote_is_named(tmp_path: Path) -> None:
         device._state._store.put("consents", "something else")
     with pytest.raises(StoreDamaged, match=r"another version.*restore it from a backup, or delete"):
         FedRap.open(tmp_path)
+
+
+def test_interactions_that_version_0_1_kept_as_taps_stay_what_they_are(tmp_path: Path) -> None:
+    with FedRap.open(tmp_path) as device:
+        device.record_many([Interaction("old", "tap", 1.0, 5.0)])  # its default kind
+        device.record("new", at=6.0)
+    with FedRap.open(tmp_path) as device:
+        kept = device._state.contents().interactions
+        assert [(one.item, one.kind) for one in kept] == [("old", "tap"), ("new", "view")]

@@ -61,8 +61,8 @@ def test_nothing_happened_later_than_now(tmp_path: Path) -> None:
 def test_many_go_in_at_once_in_order(tmp_path: Path) -> None:
     with FedRap.open(tmp_path, clock=Clock(1000.0)) as device:
         device.record("middle", at=5.0)
-        taps = [Interaction("new", "buy", 2.0, 9.0), Interaction("old", "tap", 1.0, 1.0)]
-        assert device.record_many(taps) == 2
+        recorded = [Interaction("new", "buy", 2.0, 9.0), Interaction("old", "tap", 1.0, 1.0)]
+        assert device.record_many(recorded) == 2
         assert _order(device) == ["old", "middle", "new"]
         assert device.record_many([]) == 0
 
