@@ -19,7 +19,7 @@ def test_the_code_of_the_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

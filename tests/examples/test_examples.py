@@ -29,7 +29,7 @@ def run_script(name: str, *arguments: str, typed: str = "", **environment: str) 
     done = subprocess.run(
         [sys.executable, str(FOLDER / name), *arguments],
         input=typed, env={**os.environ, **environment},
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     return done.stdout
 

@@ -47,7 +47,7 @@ def run(folder: Path, body: str) -> None:
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", HEAD + body, str(folder)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -159,7 +159,7 @@ def test_no_thread_and_no_running_round_is_inherited(tmp_path: Path) -> None:
 stuck = Stuck()
 device = a_device(folder, stuck)
 device.start(conditions=ANY_TIME, pace=AT_ONCE)
-assert stuck.entered.wait(10)
+assert stuck.entered.wait(120)
 go, closed = os.pipe()
 
 def live():

@@ -75,7 +75,7 @@ def test_before_consent_no_socket_is_opened_and_no_file_is_written_elsewhere(
     }
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(store)],
-        env=environment, capture_output=True, text=True, timeout=60, cwd=home,
+        env=environment, capture_output=True, text=True, timeout=120, cwd=home,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert list(home.rglob("*")) == []

@@ -88,7 +88,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "from pathlib import Path\nfrom tests.sdk.storage.test_kill import die_at_each_step\n"
         f"die_at_each_step(Path({str(folder)!r}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return folder
 

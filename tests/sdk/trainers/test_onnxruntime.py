@@ -41,7 +41,7 @@ def run(code: str, home: Path, **environment: str) -> subprocess.CompletedProces
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=120,
     )
 
 
