@@ -6,7 +6,7 @@ import android.content.ComponentName;
 import android.content.Context;
 import android.os.PersistableBundle;
 import io.fedrap.core.Pace;
-import io.fedrap.core.Policy;
+import io.fedrap.core.Eligibility;
 import io.fedrap.core.RoundReport;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -30,7 +30,7 @@ final class RoundJob {
     private static final String SAID_AT = "said-at";
     /** What time does not change, but the app, which schedules again. */
     private static final Set<String> ENDS =
-            new HashSet<>(Arrays.asList(Policy.NO_CONSENT, Policy.OFFLINE, Policy.NO_SERVER));
+            new HashSet<>(Arrays.asList(Eligibility.NO_CONSENT, Eligibility.OFFLINE, Eligibility.NO_SERVER));
 
     private final Context context;
     private final JobScheduler scheduler;
@@ -58,7 +58,7 @@ final class RoundJob {
 
     /** What follows from a run's report. */
     void follow(int running, RoundReport report, PersistableBundle before) {
-        if (ENDS.contains(report.blockedBy) || Policy.ALREADY_RUNNING.equals(report.blockedBy)) {
+        if (ENDS.contains(report.blockedBy) || Eligibility.ALREADY_RUNNING.equals(report.blockedBy)) {
             return; // the run that was there already has its own next one
         }
         int failures = Pace.isTrouble(report) ? before.getInt(FAILURES) + 1 : 0;

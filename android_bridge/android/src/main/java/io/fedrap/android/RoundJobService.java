@@ -6,7 +6,7 @@ import android.util.Log;
 import android.util.SparseArray;
 import io.fedrap.core.FedRap;
 import io.fedrap.core.FedRapException;
-import io.fedrap.core.Policy;
+import io.fedrap.core.Eligibility;
 import io.fedrap.core.RoundReport;
 
 /**
@@ -51,7 +51,7 @@ public final class RoundJobService extends JobService {
             try {
                 FedRap opened = FedRapAndroid.open(RoundJobService.this);
                 begin(opened);
-                end(opened.runRound(0, () -> isStopped() ? Policy.STOPPED : null), false);
+                end(opened.runRound(0, () -> isStopped() ? Eligibility.STOPPED : null), false);
             } catch (FedRapException error) { // a full disk, say: the system tries again, ever later
                 Log.w(TAG, "no round: " + error.getMessage());
                 end(null, true);

@@ -5,12 +5,12 @@ import android.content.Context;
 import android.net.ConnectivityManager;
 import android.os.BatteryManager;
 import android.os.PowerManager;
-import io.fedrap.core.Policy;
+import io.fedrap.core.Eligibility;
 import io.fedrap.core.Status;
 
 /** Where a device stands, and why no round runs on it. */
 public final class RoundStatus {
-    /** A reason of {@link #blockedBy} beside those of {@link Policy}. */
+    /** A reason of {@link #blockedBy} beside those of {@link Eligibility}. */
     public static final String NOT_SCHEDULED = "not-scheduled";
 
     /** What {@link #lastSaid} is when a round was joined. */
@@ -23,7 +23,7 @@ public final class RoundStatus {
     public final boolean scheduled;
 
     /**
-     * The first thing that stands in the way of a round: a word of {@link Policy} or
+     * The first thing that stands in the way of a round: a word of {@link Eligibility} or
      * {@link #NOT_SCHEDULED}; null when the system may run one as soon as it likes. The screen being
      * off is not yet what the system calls idle: that takes about an hour.
      */
@@ -55,11 +55,11 @@ public final class RoundStatus {
             return NOT_SCHEDULED;
         }
         if (context.getSystemService(ConnectivityManager.class).isActiveNetworkMetered()) {
-            return Policy.METERED;
+            return Eligibility.METERED;
         }
         if (!context.getSystemService(BatteryManager.class).isCharging()) {
-            return Policy.NOT_CHARGING;
+            return Eligibility.NOT_CHARGING;
         }
-        return context.getSystemService(PowerManager.class).isInteractive() ? Policy.NOT_IDLE : null;
+        return context.getSystemService(PowerManager.class).isInteractive() ? Eligibility.NOT_IDLE : null;
     }
 }

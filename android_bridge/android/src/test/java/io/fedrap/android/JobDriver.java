@@ -30,7 +30,7 @@ final class JobDriver extends ExternalResource {
         scheduler = context.getSystemService(JobScheduler.class);
         coordinator = new LocalCoordinator();
         TestApp.server = coordinator.url();
-        TestApp.HEARD.clear();
+        TestApp.ERRORS.clear();
     }
 
     @Override

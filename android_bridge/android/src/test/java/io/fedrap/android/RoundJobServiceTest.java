@@ -10,7 +10,7 @@ import android.app.job.JobInfo;
 import android.app.job.JobParameters;
 import android.os.PersistableBundle;
 import io.fedrap.core.FedRapException.Kind;
-import io.fedrap.core.Policy;
+import io.fedrap.core.Eligibility;
 import io.fedrap.core.Status;
 import java.io.File;
 import java.util.Collections;
@@ -56,16 +56,16 @@ public class RoundJobServiceTest {
         assertTrue(asked.await(10, TimeUnit.SECONDS));
         assertTrue("to be run again", service.onStopJob(JobDriver.parameters(job)));
         phone.coordinator.honestAgain();
-        for (int tries = 0; Policy.ALREADY_RUNNING.equals(probe()) && tries < 500; tries++) {
+        for (int tries = 0; Eligibility.ALREADY_RUNNING.equals(probe()) && tries < 500; tries++) {
             Thread.sleep(10);
         }
-        assertEquals("what hung was ended", Policy.METERED, probe());
+        assertEquals("what hung was ended", Eligibility.METERED, probe());
         assertFalse("the system has it back", Shadows.shadowOf(service).getIsJobFinished());
         assertEquals("and keeps it", job, phone.pending());
     }
 
     private String probe() {
-        return FedRapAndroid.open(phone.context).runRound(0, () -> Policy.METERED).blockedBy;
+        return FedRapAndroid.open(phone.context).runRound(0, () -> Eligibility.METERED).blockedBy;
     }
 
     @Test
@@ -140,10 +140,10 @@ public class RoundJobServiceTest {
         assertEquals(Kind.STORE_LOCKED, after.storeReset.reason);
         assertFalse("consent went with the store", after.consented);
         assertEquals(0, after.interactions);
-        assertEquals(1, TestApp.HEARD.size());
+        assertEquals(1, TestApp.ERRORS.size());
         phone.restart();
         assertNotNull("it is remembered", phone.status().storeReset);
-        assertEquals(1, TestApp.HEARD.size());
+        assertEquals(1, TestApp.ERRORS.size());
         int before = phone.coordinator.asked().size();
         phone.run(phone.pending());
         assertEquals("and nothing is sent", before, phone.coordinator.asked().size());

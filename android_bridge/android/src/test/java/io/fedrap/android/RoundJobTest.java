@@ -13,7 +13,7 @@ import android.net.NetworkInfo;
 import android.os.BatteryManager;
 import android.os.PowerManager;
 import io.fedrap.core.FedRap;
-import io.fedrap.core.Policy;
+import io.fedrap.core.Eligibility;
 import java.io.File;
 import java.util.Collections;
 import org.junit.Rule;
@@ -25,7 +25,7 @@ import org.robolectric.Shadows;
 import org.robolectric.annotation.Config;
 import org.robolectric.shadows.ShadowNetworkInfo;
 
-/** When the system is asked for the next round, and what an app hears of it. */
+/** When the system is asked for the next round, and what an app is told. */
 @RunWith(RobolectricTestRunner.class)
 @Config(application = TestApp.class)
 public class RoundJobTest {
@@ -72,7 +72,7 @@ public class RoundJobTest {
         assertTrue("" + next.getMinLatencyMillis(), next.getMinLatencyMillis() <= 7_920_000);
         RoundStatus told = FedRapAndroid.status(phone.context);
         assertEquals("no-round", told.lastSaid);
-        assertEquals(Policy.TOLD_TO_WAIT, told.blockedBy);
+        assertEquals(Eligibility.TOLD_TO_WAIT, told.blockedBy);
         assertTrue(told.notBefore >= System.currentTimeMillis() + 7_100_000);
 
         phone.coordinator.honestAgain();
@@ -101,7 +101,7 @@ public class RoundJobTest {
             job = phone.pending();
             assertTrue(job.getMinLatencyMillis() + " at least " + one, job.getMinLatencyMillis() >= one);
         }
-        assertEquals(Policy.UNREACHABLE, FedRapAndroid.status(phone.context).lastSaid);
+        assertEquals(Eligibility.UNREACHABLE, FedRapAndroid.status(phone.context).lastSaid);
         phone.coordinator.honestAgain();
         phone.run(job);
         job = phone.pending();
@@ -114,9 +114,9 @@ public class RoundJobTest {
     @Test
     public void statusSaysWhyNoRoundRuns() {
         FedRap device = FedRapAndroid.open(phone.context);
-        assertEquals(Policy.NO_CONSENT, FedRapAndroid.status(phone.context).blockedBy);
+        assertEquals(Eligibility.NO_CONSENT, FedRapAndroid.status(phone.context).blockedBy);
         device.consent(true, "v1");
-        assertEquals(Policy.NOTHING_TO_SHARE, FedRapAndroid.status(phone.context).blockedBy);
+        assertEquals(Eligibility.NOTHING_TO_SHARE, FedRapAndroid.status(phone.context).blockedBy);
         device.record("item-1");
         assertEquals(RoundStatus.NOT_SCHEDULED, FedRapAndroid.status(phone.context).blockedBy);
         phone.scheduled();
@@ -127,13 +127,13 @@ public class RoundJobTest {
         BatteryManager battery = phone.context.getSystemService(BatteryManager.class);
         PowerManager power = phone.context.getSystemService(PowerManager.class);
         onMobile(true);
-        assertEquals(Policy.METERED, FedRapAndroid.status(phone.context).blockedBy);
+        assertEquals(Eligibility.METERED, FedRapAndroid.status(phone.context).blockedBy);
         onMobile(false);
         Shadows.shadowOf(battery).setIsCharging(false);
-        assertEquals(Policy.NOT_CHARGING, FedRapAndroid.status(phone.context).blockedBy);
+        assertEquals(Eligibility.NOT_CHARGING, FedRapAndroid.status(phone.context).blockedBy);
         Shadows.shadowOf(battery).setIsCharging(true);
         Shadows.shadowOf(power).turnScreenOn(true);
-        assertEquals(Policy.NOT_IDLE, FedRapAndroid.status(phone.context).blockedBy);
+        assertEquals(Eligibility.NOT_IDLE, FedRapAndroid.status(phone.context).blockedBy);
         Shadows.shadowOf(power).turnScreenOn(false);
         assertNull(FedRapAndroid.status(phone.context).blockedBy);
     }

@@ -8,10 +8,10 @@ import java.util.List;
 /** An app of tests: its settings are what a test says. */
 public class TestApp extends Application implements FedRapAndroid.Setup {
     static volatile String server;
-    static final List<Exception> HEARD = new ArrayList<>();
+    static final List<Exception> ERRORS = new ArrayList<>();
 
     @Override
     public Config fedrap(Config config) {
-        return config.server(server).token("a token").onError(HEARD::add);
+        return config.server(server).token("a token").onError(ERRORS::add);
     }
 }

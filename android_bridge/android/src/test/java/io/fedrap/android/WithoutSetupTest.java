@@ -16,7 +16,7 @@ import org.robolectric.RuntimeEnvironment;
 import org.robolectric.Shadows;
 import org.robolectric.util.ReflectionHelpers;
 
-/** An app whose Application has no set-up: its developer hears of it, its users do not. */
+/** An app whose Application has no set-up: its developer is told, its users are not. */
 @RunWith(RobolectricTestRunner.class)
 public class WithoutSetupTest {
     @Test

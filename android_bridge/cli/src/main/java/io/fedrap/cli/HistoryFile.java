@@ -108,7 +108,7 @@ final class HistoryFile {
         try {
             double meant = weight.isEmpty() ? 1.0 : Double.parseDouble(weight);
             return new Interaction(
-                    cell(cells, 0), kind.isEmpty() ? "tap" : kind, meant, time(cell(cells, 2), line));
+                    cell(cells, 0), kind.isEmpty() ? "view" : kind, meant, time(cell(cells, 2), line));
         } catch (NumberFormatException error) {
             throw broken(line, "the weight " + weight + " is not a number");
         } catch (IllegalArgumentException error) {

@@ -6,7 +6,7 @@ public interface Conditions {
     Conditions ALWAYS = () -> null;
 
     /**
-     * A word of {@link Policy} for the first condition that is not met, or null. Asked before
+     * A word of {@link Eligibility} for the first condition that is not met, or null. Asked before
      * anything is sent; one that throws counts as not met.
      */
     String blockedBy();

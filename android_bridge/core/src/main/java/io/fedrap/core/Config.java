@@ -14,7 +14,7 @@ public final class Config {
         String token() throws Exception;
     }
 
-    /** Hears of errors that become a mere report; in the thread of the call. */
+    /** Is called with errors that become a mere report; in the thread of the call. */
     public interface ErrorListener {
         void heard(Exception error);
     }
@@ -142,7 +142,7 @@ public final class Config {
         return this;
     }
 
-    /** Hears of errors that rounds turn into a report. */
+    /** Is called with errors that rounds turn into a report. */
     public Config onError(ErrorListener listener) {
         this.onError = listener;
         return this;

@@ -69,9 +69,9 @@ final class DeviceState {
             byte[] items = store.get("ids");
             catalogue = new ItemList(f.count("version"), f.count("count"), items, f.bytes("retired"));
         }
-        byte[] held = store.get(Held.HEAD);
-        if (held != null) {
-            Held release = Held.decode(held);
+        byte[] header = store.get(ReleaseHeader.HEAD);
+        if (header != null) {
+            ReleaseHeader release = ReleaseHeader.decode(header);
             model = new LocalModel(release, release.load(store), catalogue, null);
         }
     }
@@ -276,17 +276,17 @@ final class DeviceState {
      *
      * @throws FedRapException BROKEN_MODEL: damaged or hostile; the old one stays in use.
      */
-    void adopt(News news, ItemList items, LocalModel old) {
-        if (news.delta != null && old == null) {
+    void adopt(ReleaseMessage message, ItemList items, LocalModel old) {
+        if (message.delta != null && old == null) {
             throw new FedRapException(
                     Kind.BROKEN_MODEL, "a delta, but this device holds no release");
         }
         SharedMatrix common =
-                news.release != null ? SharedMatrix.of(news.release) : old.common.apply(news.delta);
+                message.release != null ? SharedMatrix.of(message.release) : old.common.apply(message.delta);
         boolean same = old != null && items == catalogue();
         LocalModel fresh;
         try {
-            fresh = new LocalModel(Held.of(news), common, items, same ? old.ids : null);
+            fresh = new LocalModel(ReleaseHeader.of(message), common, items, same ? old.ids : null);
         } catch (FedRapException error) {
             if (error.kind() != Kind.MALFORMED_MESSAGE) {
                 throw error;
@@ -294,7 +294,7 @@ final class DeviceState {
             throw new FedRapException(
                     Kind.BROKEN_MODEL, "a catalogue that is not a list of ids", error);
         }
-        Map<String, byte[]> values = Held.values(news, common);
+        Map<String, byte[]> values = ReleaseHeader.values(message, common);
         if (!same) {
             Map<String, Object> head = new LinkedHashMap<>();
             head.put("version", items.version);

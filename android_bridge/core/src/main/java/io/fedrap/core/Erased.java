@@ -10,7 +10,7 @@ public final class Erased {
     /** The coordinator has dropped this device's key and record, or never had them. */
     public final boolean coordinatorConfirmed;
 
-    /** A word of {@link Policy}, or a problem code; null when confirmed. */
+    /** A word of {@link Eligibility}, or a problem code; null when confirmed. */
     public final String notConfirmedBecause;
 
     /** What no deletion takes back, for the user to read. */

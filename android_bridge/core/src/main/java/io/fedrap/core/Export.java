@@ -22,7 +22,7 @@ final class Export {
                     + "consents.json        what you agreed to, under which policy, and when\n"
                     + "ledger.json          the rounds this device took part in, written before"
                     + " anything was sent\n"
-                    + "personal_items.json  how your own taste moves the score of items\n"
+                    + "personal_items.json  how your own representation moves the score of items\n"
                     + "identity.json        the random number by which the coordinator knows this"
                     + " device\n"
                     + "status.json          where the device stands\n\n"

@@ -25,14 +25,14 @@ import java.util.List;
 public final class FedRap implements Closeable {
     private final DeviceState state;
     private final Config config;
-    private final Joining joining;
+    private final RoundSession session;
     private final StoreReset reset;
     private final File folder;
 
     private FedRap(DeviceState state, Config config, StoreReset reset, File folder) {
         this.state = state;
         this.config = config;
-        this.joining = new Joining(state, config);
+        this.session = new RoundSession(state, config);
         this.reset = reset;
         this.folder = folder;
     }
@@ -53,12 +53,12 @@ public final class FedRap implements Closeable {
         }
         KeyProvider keys =
                 config.key == null ? new KeyFile(new File(folder, KeyFile.NAME)) : config.key;
-        return Opening.open(config, folder, keys);
+        return DeviceOpener.open(config, folder, keys);
     }
 
     static FedRap opened(SealedStore store, Config config, File folder) {
         DeviceState state = new DeviceState(store, config.clock, config.retention);
-        return new FedRap(state, config, Opening.reset(store), folder);
+        return new FedRap(state, config, DeviceOpener.reset(store), folder);
     }
 
     /**
@@ -69,11 +69,11 @@ public final class FedRap implements Closeable {
     public void consent(boolean train, String policy) {
         state.keepConsent(train, policy);
         if (!train) {
-            joining.stop();
+            session.stop();
         }
     }
 
-    /** Keep one tap, on this device only; kept when this returns. */
+    /** Keep one view, on this device only; kept when this returns. */
     public void record(String item) {
         record(new Interaction(item));
     }
@@ -123,7 +123,7 @@ public final class FedRap implements Closeable {
      *     old ones stay in use.
      */
     public void sync() {
-        joining.sync();
+        session.sync();
     }
 
     /** Join a round if there is one for this device. Blocks; never throws for network reasons. */
@@ -138,7 +138,7 @@ public final class FedRap implements Closeable {
      * @param conditions what must hold on the device
      */
     public RoundReport runRound(double waitSeconds, Conditions conditions) {
-        return joining.runRound(waitSeconds, conditions);
+        return session.runRound(waitSeconds, conditions);
     }
 
     /**
@@ -146,12 +146,12 @@ public final class FedRap implements Closeable {
      * is run again, and is charged once.
      */
     public void stop() {
-        joining.stop();
+        session.stop();
     }
 
     /** Where this device stands. */
     public Status status() {
-        return new Status(state, config.trainer.name(), joining.blockedBy(), reset);
+        return new Status(state, config.trainer.name(), session.blockedBy(), reset);
     }
 
     /**
@@ -171,11 +171,11 @@ public final class FedRap implements Closeable {
      */
     public Erased erase() {
         state.checkUsable();
-        joining.stop();
-        String reason = Policy.UNREACHABLE;
+        session.stop();
+        String reason = Eligibility.UNREACHABLE;
         List<String> deleted;
         try {
-            reason = joining.forget();
+            reason = session.forget();
         } finally { // whatever a transport does, the store goes
             deleted = state.erase();
         }
@@ -195,7 +195,7 @@ public final class FedRap implements Closeable {
     /** Give the store back, also in the middle of a round. A second call does nothing. */
     @Override
     public void close() {
-        joining.stop();
+        session.stop();
         state.close();
     }
 }

@@ -6,7 +6,7 @@ import java.util.Map;
 /** What one user did, newest first, in rows of C. An item may come more than once. */
 final class History {
     final int[] rows;
-    final double[] weights; // how much each interaction means; 1 is a plain tap
+    final double[] weights; // how much each interaction means; 1 is a plain view
 
     /** Throws WRONG_SHAPE for a weight that is not above 0 and at most 1e6. */
     History(int[] rows, double[] weights) {

@@ -51,13 +51,13 @@ final class HttpCall {
     private static final String AGENT = "fedrap/1"; // the same for everybody: versions tell apart
 
     private final String server;
-    private final Turn turn;
+    private final Cancellation cancellation;
     private final Limits limits;
     private Timer timer; // ends what takes too long
 
-    HttpCall(String server, Turn turn, Limits limits) {
+    HttpCall(String server, Cancellation cancellation, Limits limits) {
         this.server = server.replaceAll("/+$", "");
-        this.turn = turn;
+        this.cancellation = cancellation;
         this.limits = limits;
     }
 
@@ -68,7 +68,7 @@ final class HttpCall {
      */
     Answer exchange(
             String method, String path, byte[] body, Map<String, String> headers, int limit, double wait) {
-        turn.check();
+        cancellation.check();
         int extra = (int) (1000 * wait);
         HttpURLConnection connection = null;
         TimerTask ending = null;
@@ -76,11 +76,11 @@ final class HttpCall {
             connection = (HttpURLConnection) new URL(server + path).openConnection();
             HttpURLConnection open = connection;
             ending = endAfter(open, limits.whole + extra);
-            turn.during(() -> endSoon(open));
+            cancellation.during(() -> endSoon(open));
             prepare(connection, method, headers, extra);
             return answered(connection, body, limit, System.nanoTime() + 1_000_000L * (limits.whole + extra));
         } catch (IOException | RuntimeException error) {
-            turn.check(); // a socket that was closed under us says so in many words
+            cancellation.check(); // a socket that was closed under us says so in many words
             if (error instanceof FedRapException) {
                 throw (FedRapException) error;
             }
@@ -88,11 +88,11 @@ final class HttpCall {
             throw FedRapException.unreachable(
                     "no answer: " + error.getClass().getSimpleName(), error);
         } finally {
-            turn.during(null);
+            cancellation.during(null);
             if (ending != null) {
                 ending.cancel();
             }
-            if (connection != null && turn.isStopped()) {
+            if (connection != null && cancellation.isStopped()) {
                 connection.disconnect();
             }
         }
@@ -143,7 +143,7 @@ final class HttpCall {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         byte[] part = new byte[1 << 15];
         for (int size = in.read(part); size >= 0; size = in.read(part)) {
-            turn.check();
+            cancellation.check();
             if (out.size() + size > limit) {
                 throw FedRapException.unreachable("an answer of more than " + limit + " bytes");
             }

@@ -5,18 +5,18 @@ public final class Interaction {
     /** Id of the item, 1 to 200 characters. */
     public final String item;
 
-    /** A word of the app's own, such as "tap". */
+    /** A word of the app's own, such as "buy"; "view" unless said. */
     public final String kind;
 
-    /** How much it means, above 0 and at most 1000; 1 is a plain tap. */
+    /** How much it means, above 0 and at most 1000; 1 is a plain view. */
     public final double weight;
 
     /** Seconds since 1970; NaN: now. */
     public final double at;
 
-    /** A tap, now. */
+    /** A view, now. */
     public Interaction(String item) {
-        this(item, "tap", 1.0, Double.NaN);
+        this(item, "view", 1.0, Double.NaN);
     }
 
     /**

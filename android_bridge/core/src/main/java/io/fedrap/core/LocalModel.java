@@ -15,25 +15,25 @@ import java.util.Map;
  * is first needed, and kept until the history changes.
  */
 final class LocalModel {
-    final Held held;
+    final ReleaseHeader header;
     final SharedMatrix common;
     final ItemIds ids;
     private final boolean[] shown;
     private double[] gram; // (k·k) C'C, made when first needed
     private List<Interaction> known; // the history that was looked up last
     private History history;
-    private Taste taste;
+    private UserRepresentation representation;
 
     /**
      * One release with one catalogue.
      *
      * @throws FedRapException MALFORMED_MESSAGE: the catalogue is not a list of ids; BROKEN_MODEL.
      */
-    LocalModel(Held held, SharedMatrix common, ItemList catalogue, ItemIds ids) {
-        this.held = held;
+    LocalModel(ReleaseHeader header, SharedMatrix common, ItemList catalogue, ItemIds ids) {
+        this.header = header;
         this.common = common;
         this.ids = ids == null ? new ItemIds(catalogue.items) : ids;
-        this.shown = SharedMatrix.servedRows(held.withheld, common.size());
+        this.shown = SharedMatrix.servedRows(header.withheld, common.size());
         for (int row = this.ids.size(); row < shown.length; row++) {
             shown[row] = false;
         }
@@ -46,7 +46,7 @@ final class LocalModel {
 
     /** Has anybody taught C anything yet, by a method that this library knows? */
     private boolean isTaught() {
-        return held.step > 0 && held.scoring.isSolve();
+        return header.step > 0 && header.scoring.isSolve();
     }
 
     synchronized double[] gram() {
@@ -71,25 +71,25 @@ final class LocalModel {
             }
             history = new History(Arrays.copyOf(rows, count), Arrays.copyOf(weights, count));
             known = interactions;
-            taste = null;
+            representation = null;
         }
         return history;
     }
 
-    private synchronized Taste taste(List<Interaction> interactions) {
+    private synchronized UserRepresentation representation(List<Interaction> interactions) {
         History now = history(interactions);
-        if (taste == null) {
-            taste = new Taste(common, gram(), now, held.scoring);
+        if (representation == null) {
+            representation = new UserRepresentation(common, gram(), now, header.scoring);
         }
-        return taste;
+        return representation;
     }
 
     /** D as it is kept and shown: <u, D_j> of each item that owns a row. */
     Map<String, Double> personal(List<Interaction> interactions) {
-        if (!held.scoring.isSolve()) {
+        if (!header.scoring.isSolve()) {
             return Collections.emptyMap();
         }
-        Taste mine = taste(interactions);
+        UserRepresentation mine = representation(interactions);
         Map<String, Double> parts = new LinkedHashMap<>();
         for (int i = 0; i < mine.offsets.length; i++) {
             if (mine.items[i] < ids.size()) {
@@ -119,7 +119,7 @@ final class LocalModel {
             }
             return found;
         }
-        Taste mine = taste(interactions);
+        UserRepresentation mine = representation(interactions);
         Ranking ranked = Ranking.of(common, mine, n, allowed);
         for (int i = 0; i < ranked.rows.length; i++) {
             List<Reason> why =
@@ -150,7 +150,7 @@ final class LocalModel {
         return allowed;
     }
 
-    private List<Reason> reasons(Taste mine, int row) {
+    private List<Reason> reasons(UserRepresentation mine, int row) {
         Ranking parts = Ranking.explain(common, mine, row);
         List<Reason> why = new ArrayList<>();
         for (int i = 0; i < parts.rows.length; i++) {

@@ -13,11 +13,11 @@ public final class Pace {
     private static final Set<String> WAITING = // for something on this device; nobody was asked
             new HashSet<>(
                     Arrays.asList(
-                            Policy.NO_CONSENT, Policy.OFFLINE, Policy.NO_SERVER, Policy.NO_TOKEN,
-                            Policy.NOTHING_TO_SHARE, Policy.ALREADY_RUNNING, Policy.NOT_CHARGING,
-                            Policy.METERED, Policy.NOT_IDLE, Policy.LOW_BATTERY, Policy.STOPPED));
+                            Eligibility.NO_CONSENT, Eligibility.OFFLINE, Eligibility.NO_SERVER, Eligibility.NO_TOKEN,
+                            Eligibility.NOTHING_TO_SHARE, Eligibility.ALREADY_RUNNING, Eligibility.NOT_CHARGING,
+                            Eligibility.METERED, Eligibility.NOT_IDLE, Eligibility.LOW_BATTERY, Eligibility.STOPPED));
     private static final Set<String> TROUBLE =
-            new HashSet<>(Arrays.asList(Policy.UNREACHABLE, Policy.BROKEN_RELEASE, "internal"));
+            new HashSet<>(Arrays.asList(Eligibility.UNREACHABLE, Eligibility.BROKEN_RELEASE, "internal"));
 
     private final double period; // between two rounds when all is well
     private final double look; // between two looks at the conditions

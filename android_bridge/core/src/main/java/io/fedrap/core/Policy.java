@@ -1,53 +1,29 @@
 package io.fedrap.core;
 
-/** May this device join a round now, and if not, why? A word for each reason, as in Python. */
+/**
+ * The old name of {@link Eligibility}.
+ *
+ * @deprecated since 0.2, gone with 0.3.
+ */
+@Deprecated
 public final class Policy {
-    public static final String NO_CONSENT = "no-consent";
-    public static final String OFFLINE = "offline";
-    public static final String NO_SERVER = "no-server";
-    public static final String NO_TOKEN = "no-token";
-    public static final String NOTHING_TO_SHARE = "nothing-to-share";
-    /** What this device had to give is there. */
-    public static final String ALREADY_IN_ROUND = "already-in-round";
-    public static final String TOLD_TO_WAIT = "told-to-wait";
-    public static final String UNREACHABLE = "unreachable";
-    public static final String NO_RELEASE = "no-release";
-    public static final String BROKEN_RELEASE = "broken-release";
-    /** A plan or a release of a method that this library does not compute. */
-    public static final String UNSUPPORTED_METHOD = "unsupported-method";
-    public static final String ALREADY_RUNNING = "already-running";
-    /** {@code stop()} or {@code close()} cut it short; it resumes where it was. */
-    public static final String STOPPED = "stopped";
-    public static final String NOT_CHARGING = "not-charging";
-    public static final String METERED = "metered";
-    public static final String NOT_IDLE = "not-idle";
-    public static final String LOW_BATTERY = "low-battery";
+    public static final String NO_CONSENT = Eligibility.NO_CONSENT;
+    public static final String OFFLINE = Eligibility.OFFLINE;
+    public static final String NO_SERVER = Eligibility.NO_SERVER;
+    public static final String NO_TOKEN = Eligibility.NO_TOKEN;
+    public static final String NOTHING_TO_SHARE = Eligibility.NOTHING_TO_SHARE;
+    public static final String ALREADY_IN_ROUND = Eligibility.ALREADY_IN_ROUND;
+    public static final String TOLD_TO_WAIT = Eligibility.TOLD_TO_WAIT;
+    public static final String UNREACHABLE = Eligibility.UNREACHABLE;
+    public static final String NO_RELEASE = Eligibility.NO_RELEASE;
+    public static final String BROKEN_RELEASE = Eligibility.BROKEN_RELEASE;
+    public static final String UNSUPPORTED_METHOD = Eligibility.UNSUPPORTED_METHOD;
+    public static final String ALREADY_RUNNING = Eligibility.ALREADY_RUNNING;
+    public static final String STOPPED = Eligibility.STOPPED;
+    public static final String NOT_CHARGING = Eligibility.NOT_CHARGING;
+    public static final String METERED = Eligibility.METERED;
+    public static final String NOT_IDLE = Eligibility.NOT_IDLE;
+    public static final String LOW_BATTERY = Eligibility.LOW_BATTERY;
 
     private Policy() {}
-
-    /** The first reason that stands in the way, in the order a developer would want to fix it. */
-    static String blockedBy(
-            boolean consented,
-            boolean offline,
-            boolean reachable,
-            boolean mayEnrol,
-            int interactions,
-            double waitSeconds) {
-        if (!consented) {
-            return NO_CONSENT;
-        }
-        if (offline) {
-            return OFFLINE;
-        }
-        if (!reachable) {
-            return NO_SERVER;
-        }
-        if (!mayEnrol) {
-            return NO_TOKEN;
-        }
-        if (interactions == 0) {
-            return NOTHING_TO_SHARE;
-        }
-        return waitSeconds > 0 ? TOLD_TO_WAIT : null;
-    }
 }

@@ -20,16 +20,16 @@ final class Ranking {
     }
 
     /** The n best of the allowed rows. */
-    static Ranking of(SharedMatrix common, Taste taste, int n, boolean[] allowed) {
-        int[] shortlist = common.best(taste.user, Math.max(n, SHORTLIST), allowed);
+    static Ranking of(SharedMatrix common, UserRepresentation representation, int n, boolean[] allowed) {
+        int[] shortlist = common.best(representation.user, Math.max(n, SHORTLIST), allowed);
         double[] theirs = common.take(shortlist);
         double[] shared = new double[shortlist.length];
         double[] personal = new double[shortlist.length];
         TopN top = new TopN(Math.min(n, shortlist.length));
         for (int i = 0; i < shortlist.length; i++) {
             int at = i * common.dim();
-            shared[i] = taste.shared(theirs, at); // float64, so that reasons add up to it
-            personal[i] = sum(taste.borrowed(shortlist[i], theirs, at));
+            shared[i] = representation.shared(theirs, at); // float64, so that reasons add up to it
+            personal[i] = sum(representation.personalParts(shortlist[i], theirs, at));
             top.offer(i, shared[i] + personal[i]);
         }
         int[] best = top.rows();
@@ -48,12 +48,12 @@ final class Ranking {
      * Why an item has its score: a shared and a personal number for each item of the history, newest
      * first, which add up to it. Here {@code rows} are those items.
      */
-    static Ranking explain(SharedMatrix common, Taste taste, int row) {
+    static Ranking explain(SharedMatrix common, UserRepresentation representation, int row) {
         double[] theirs = common.take(new int[] {row});
-        double[] personal = new double[taste.items.length];
-        double[] owed = taste.borrowed(row, theirs, 0);
+        double[] personal = new double[representation.items.length];
+        double[] owed = representation.personalParts(row, theirs, 0);
         System.arraycopy(owed, 0, personal, 0, owed.length);
-        return new Ranking(taste.items, taste.sharedParts(theirs), personal);
+        return new Ranking(representation.items, representation.sharedParts(theirs), personal);
     }
 
     /**

@@ -5,7 +5,7 @@ public final class Reason {
     /** The item. */
     public final String item;
 
-    /** Through what everybody's taste says of both items. */
+    /** Through what all users together say of both items. */
     public final double shared;
 
     /** Through what is true of this user alone. */

@@ -54,14 +54,14 @@ final class Requests {
         return MsgPack.encode(map);
     }
 
-    /** Inside an update, before it is sealed: rows, and the folded triangle. */
-    static byte[] share(int[] rows, QuantizedRows values, QuantizedRows triangle, int fits) {
+    /** Inside an update, before it is sealed: rows, and the folded packed Gram matrix. */
+    static byte[] share(int[] rows, QuantizedRows values, QuantizedRows gram, int fits) {
         Map<String, Object> map = Fields.start("share");
         map.put("rows", LittleEndian.bytes(rows));
         map.put("scales", LittleEndian.bytes(values.scales));
         map.put("values", values.values);
-        map.put("triangle_scales", LittleEndian.bytes(triangle.scales));
-        map.put("triangle", triangle.values);
+        map.put("triangle_scales", LittleEndian.bytes(gram.scales));
+        map.put("triangle", gram.values);
         map.put("fits", fits);
         return MsgPack.encode(map);
     }

@@ -5,7 +5,7 @@ public final class RoundReport {
     /** An update was handed in. */
     public final boolean joined;
 
-    /** A word of {@link Policy}, of the ledger, or a code of the coordinator; null when joined. */
+    /** A word of {@link Eligibility}, of the ledger, or a code of the coordinator; null when joined. */
     public final String blockedBy;
 
     /** Seconds until trying again could help; null where nobody said. */

@@ -9,7 +9,7 @@ import java.util.function.Consumer;
 /**
  * One round from this device's side, resumable at each step.
  *
- * <p>enrol once, renew in time; send what is left over; sync; ask for a place; check the own ledger;
+ * <p>enrol once, renew in time; send what is left over; sync; ask for a slot; check the own ledger;
  * compute; one transaction; send. A crash before the transaction means that nothing happened; a crash
  * after it means that the same bytes are sent again.
  */
@@ -22,8 +22,8 @@ final class RoundRunner {
     private final LocalTrainer trainer;
     private final Ledger.Floor floor;
     private final double wait;
-    private final Turn turn;
-    private final Consumer<String> watcher; // hears where a round is; a test dies there
+    private final Cancellation cancellation;
+    private final Consumer<String> watcher; // is told where a round is; a test dies there
 
     RoundRunner(
             DeviceState state,
@@ -32,7 +32,7 @@ final class RoundRunner {
             LocalTrainer trainer,
             Ledger.Floor floor,
             double wait,
-            Turn turn,
+            Cancellation cancellation,
             Consumer<String> watcher) {
         this.state = state;
         this.transport = transport;
@@ -40,7 +40,7 @@ final class RoundRunner {
         this.trainer = trainer;
         this.floor = floor;
         this.wait = Math.min(Math.max(0.0, wait), LONGEST_WAIT);
-        this.turn = turn;
+        this.cancellation = cancellation;
         this.watcher = watcher;
     }
 
@@ -53,7 +53,7 @@ final class RoundRunner {
     RoundReport run() {
         Credentials credentials = membership.credentials();
         if (credentials == null) {
-            return RoundReport.blocked(Policy.NO_TOKEN);
+            return RoundReport.blocked(Eligibility.NO_TOKEN);
         }
         try {
             return join(credentials);
@@ -73,23 +73,23 @@ final class RoundRunner {
             send(signer, left.get(0), body);
             return RoundReport.joined(null, body.length, null);
         }
-        Syncing.sync(state, transport);
-        LocalModel held = state.model();
-        if (held != null && state.history().rows.length == 0) {
-            return RoundReport.blocked(Policy.NOTHING_TO_SHARE); // an empty share costs a place too
+        ReleaseSync.sync(state, transport);
+        LocalModel inUse = state.model();
+        if (inUse != null && state.history().rows.length == 0) {
+            return RoundReport.blocked(Eligibility.NOTHING_TO_SHARE); // an empty share costs a slot too
         }
-        if (held != null && !held.held.scoring.isSolve()) {
-            return RoundReport.blocked(Policy.UNSUPPORTED_METHOD); // and so does one not computed
+        if (inUse != null && !inUse.header.scoring.isSolve()) {
+            return RoundReport.blocked(Eligibility.UNSUPPORTED_METHOD); // and so does one not computed
         }
         step("before-offer");
-        Offer offer = ask(signer);
+        Offer offer = requestOffer(signer);
         step("after-offer");
         LocalModel model = state.model();
         if (model == null) {
-            return RoundReport.blocked(Policy.NO_RELEASE);
+            return RoundReport.blocked(Eligibility.NO_RELEASE);
         }
         Plan plan = plan(offer);
-        String why = judge(offer, plan, credentials, model);
+        String why = whyRefuse(offer, plan, credentials, model);
         return why != null
                 ? RoundReport.declined(why, offer.step)
                 : follow(signer, offer, plan, credentials, model);
@@ -102,13 +102,13 @@ final class RoundRunner {
             prepared = prepare(offer, plan, credentials, model);
         } catch (FedRapException error) {
             if (error.kind() == Kind.BROKEN_MODEL) {
-                return RoundReport.declined(Policy.BROKEN_RELEASE, offer.step);
+                return RoundReport.declined(Eligibility.BROKEN_RELEASE, offer.step);
             }
             throw cannotFollow(error);
         }
-        turn.check();
+        cancellation.check();
         if (!state.consented()) { // taken back while the round was being computed
-            return RoundReport.declined(Policy.NO_CONSENT, offer.step);
+            return RoundReport.declined(Eligibility.NO_CONSENT, offer.step);
         }
         step("before-commit");
         state.commitRound(prepared);
@@ -117,22 +117,22 @@ final class RoundRunner {
         return RoundReport.joined(offer.step, prepared.body.length, prepared.loss);
     }
 
-    /** A place, waited for; when a release came out in between, fetch it and ask again. */
-    private Offer ask(Signer signer) {
+    /** A slot, waited for; when a release came out in between, fetch it and ask again. */
+    private Offer requestOffer(Signer signer) {
         long until = System.nanoTime() + (long) (wait * 1e9);
         int tries = wait > 0 ? 3 : 2;
         while (true) {
             double left = Math.max(0.0, (until - System.nanoTime()) / 1e9);
-            LocalModel held = state.model();
+            LocalModel inUse = state.model();
             try {
-                return transport.offer(signer, held == null ? 0 : held.common.version, left);
+                return transport.offer(signer, inUse == null ? 0 : inUse.common.version, left);
             } catch (UpdateRefused refused) {
                 tries--;
                 if (tries == 0 || !refused.is("stale-model")) {
                     throw refused;
                 }
             }
-            Syncing.sync(state, transport);
+            ReleaseSync.sync(state, transport);
         }
     }
 
@@ -146,22 +146,22 @@ final class RoundRunner {
     }
 
     /** Null when this device follows the plan; otherwise a word for why it does not. */
-    private String judge(Offer offer, Plan plan, Credentials credentials, LocalModel model) {
+    private String whyRefuse(Offer offer, Plan plan, Credentials credentials, LocalModel model) {
         if (!Arrays.equals(offer.task, credentials.task)) {
             return "another-task";
         }
         if (!plan.isSolve()) {
-            return Policy.UNSUPPORTED_METHOD;
+            return Eligibility.UNSUPPORTED_METHOD;
         }
-        boolean same = Arrays.equals(offer.model, model.held.model);
-        if (!same || plan.method().dim != model.common.dim() || !model.held.scoring.isSolve()) {
+        boolean same = Arrays.equals(offer.model, model.header.model);
+        if (!same || plan.method().dim != model.common.dim() || !model.header.scoring.isSolve()) {
             return "stale-model";
         }
         List<Ledger.Entry> entries = state.entries();
         for (Ledger.Entry entry : entries) {
             // An entry is written with the bytes to send, and those were answered: the outbox is empty.
             if (Arrays.equals(entry.round, offer.round)) {
-                return Policy.ALREADY_IN_ROUND;
+                return Eligibility.ALREADY_IN_ROUND;
             }
         }
         return Ledger.whyNot(entries, offer.step, plan, floor);
@@ -206,7 +206,7 @@ final class RoundRunner {
 
     private void step(String name) {
         watcher.accept(name);
-        turn.check();
+        cancellation.check();
     }
 
     private static byte[] unhex(String text) {

@@ -1,24 +1,24 @@
 package io.fedrap.core;
 
 /**
- * What one device sends: rows g_j of the delta of C and the upper triangle of x x', clipped as one.
+ * What one device sends: rows g_j of the delta of C and the packed Gram matrix of x x', clipped as one.
  */
 final class RowUpdate {
     final int[] rows; // (n) ascending, distinct; u32
     final double[] values; // (n·k)
-    final double[] triangle; // (k(k+1)/2)
+    final double[] gram; // (k(k+1)/2)
     final int dim; // k
     final int fits; // 1: within the clip as it was computed, -1: above it, 0: nobody asked
 
-    RowUpdate(int[] rows, double[] values, double[] triangle, int dim, int fits) {
+    RowUpdate(int[] rows, double[] values, double[] gram, int dim, int fits) {
         this.rows = rows;
         this.values = values;
-        this.triangle = triangle;
+        this.gram = gram;
         this.dim = dim;
         this.fits = fits;
     }
 
-    /** The upper triangle of a (k·k), row by row: (k(k+1)/2). */
+    /** The upper half of a (k·k), row by row: (k(k+1)/2). */
     static double[] packTriangle(double[] square, int dim) {
         double[] out = new double[dim * (dim + 1) / 2];
         int at = 0;
@@ -30,11 +30,11 @@ final class RowUpdate {
         return out;
     }
 
-    /** Euclidean norm of rows and triangle. */
+    /** Euclidean norm of rows and packed Gram matrix. */
     double norm() {
         return Math.sqrt(
                 Dense.dot(values, 0, values, 0, values.length)
-                        + Dense.dot(triangle, 0, triangle, 0, triangle.length));
+                        + Dense.dot(gram, 0, gram, 0, gram.length));
     }
 
     /** What a device sends: rows clipped, then the whole, with its bit where the clip adapts. */
@@ -54,14 +54,14 @@ final class RowUpdate {
                 }
             }
         }
-        return new RowUpdate(rows, out, triangle, dim, fits);
+        return new RowUpdate(rows, out, gram, dim, fits);
     }
 
     private RowUpdate clipToNorm(double limit, int bit) {
         double norm = norm();
         double factor = norm <= limit ? 1.0 : limit / norm;
         double[] all = values.clone();
-        double[] corner = triangle.clone();
+        double[] corner = gram.clone();
         for (int i = 0; i < all.length; i++) {
             all[i] *= factor;
         }
@@ -76,7 +76,7 @@ final class RowUpdate {
         return values.length + foldedRows(dim) * dim;
     }
 
-    /** Rows of k numbers that hold the triangle. */
+    /** Rows of k numbers that hold the packed Gram matrix. */
     static int foldedRows(int dim) {
         return (dim + 2) / 2;
     }
@@ -89,7 +89,7 @@ final class RowUpdate {
      */
     byte[] encode(double[] uniform) {
         double[] folded = new double[foldedRows(dim) * dim];
-        System.arraycopy(triangle, 0, folded, 0, triangle.length);
+        System.arraycopy(gram, 0, folded, 0, gram.length);
         double[] rest = new double[folded.length];
         System.arraycopy(uniform, values.length, rest, 0, rest.length);
         QuantizedRows main = QuantizedRows.of(values, dim, uniform);

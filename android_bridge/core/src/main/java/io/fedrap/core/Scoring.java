@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * How u and D follow from the history; travels with a release. {@link Taste} has the formulas.
+ * How u and D follow from the history; travels with a release. {@link UserRepresentation} has the formulas.
  *
  * <p>A release of the method {@code paper} is read, so that it can be refused with a clear word, but
  * nothing is computed with it here.
@@ -19,8 +19,8 @@ final class Scoring {
     final double gamma; // weight that never fades
     final double tau; // how many interactions the extra weight lasts
     final double ridge; // lambda, keeps u small and the solve regular
-    final double rho; // how much an item without a row in D borrows from its likes
-    final double power; // p, how alike two items must be to borrow
+    final double rho; // how much an item without a row in D takes from its neighbours
+    final double power; // p, how similar two items must be for that
     final double sigma; // how far D is trusted with a single interaction
     final int recent; // newest items that own a row in D
     private final long paperSeed; // of the method `paper`; -1 for `solve`

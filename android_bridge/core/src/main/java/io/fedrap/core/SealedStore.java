@@ -145,7 +145,7 @@ final class SealedStore {
         try {
             files.close();
         } catch (IOException error) {
-            // Whatever was promised was synced before.
+            // Whatever was said to be kept was synced before.
         } finally {
             unlock();
         }

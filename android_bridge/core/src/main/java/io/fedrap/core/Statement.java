@@ -5,7 +5,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 
-/** What a policy promises, in numbers and in words: the same as the coordinator says. */
+/** The guarantee of a policy, in numbers and in words: the same as the coordinator says. */
 public final class Statement {
     /** What is protected. */
     public final String unit = "one device with everything it ever recorded";

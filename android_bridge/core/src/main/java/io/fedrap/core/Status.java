@@ -29,10 +29,10 @@ public final class Status {
     /** What computes rounds. */
     public final String trainer;
 
-    /** Why a round would not run now: a word of {@link Policy}, or null. */
+    /** Why a round would not run now: a word of {@link Eligibility}, or null. */
     public final String blockedBy;
 
-    /** What the policy of the last round promises; null before one. */
+    /** The guarantee of the last round's policy; null before one. */
     public final Statement privacy;
 
     /** Why the store was started afresh, once, in seconds since 1970 and words; null if it never was. */

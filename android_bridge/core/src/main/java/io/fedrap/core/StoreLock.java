@@ -17,7 +17,7 @@ final class StoreLock implements Closeable {
 
     // Closing any descriptor of a file drops a process's locks on it, so a second opener in this
     // process must be turned away before it opens the file.
-    private static final Set<String> HELD = new HashSet<>();
+    private static final Set<String> TAKEN = new HashSet<>();
 
     private final String path;
     private final RandomAccessFile file;
@@ -35,8 +35,8 @@ final class StoreLock implements Closeable {
     static StoreLock take(File folder) throws IOException {
         File place = new File(folder, NAME);
         String path = place.getCanonicalPath();
-        synchronized (HELD) {
-            if (!HELD.add(path)) {
+        synchronized (TAKEN) {
+            if (!TAKEN.add(path)) {
                 throw new FedRapException(
                         Kind.STORE_BUSY,
                         "the store is open in this process; close it there first");
@@ -62,8 +62,8 @@ final class StoreLock implements Closeable {
             if (file != null) {
                 file.close();
             }
-            synchronized (HELD) {
-                HELD.remove(path);
+            synchronized (TAKEN) {
+                TAKEN.remove(path);
             }
             throw error;
         }
@@ -84,8 +84,8 @@ final class StoreLock implements Closeable {
         try {
             file.close();
         } finally {
-            synchronized (HELD) {
-                HELD.remove(path);
+            synchronized (TAKEN) {
+                TAKEN.remove(path);
             }
         }
     }

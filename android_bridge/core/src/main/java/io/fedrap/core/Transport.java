@@ -14,7 +14,7 @@ interface Transport {
     Renewed renew(Signer signer, Proof proof, long nonce);
 
     /** The latest release, or what makes it out of version {@code have}; null when that is it. */
-    News release(Long have);
+    ReleaseMessage release(Long have);
 
     /** The items from row {@code start} on. */
     Catalogue catalogue(long start);

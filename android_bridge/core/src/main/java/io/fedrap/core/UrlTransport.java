@@ -35,7 +35,7 @@ final class UrlTransport implements Transport {
     }
 
     @Override
-    public News release(Long have) {
+    public ReleaseMessage release(Long have) {
         String path = "/v1/releases/latest" + (have == null ? "" : "?have=" + have);
         Map<String, String> headers = new LinkedHashMap<>();
         headers.put("Accept-Encoding", "gzip");
@@ -49,7 +49,7 @@ final class UrlTransport implements Transport {
         try {
             Fields fields = Fields.ofMessage(answer.body, http.largest(), "release", "delta");
             boolean whole = fields.text("type", 1, 40).equals("release");
-            return whole ? new News(Release.from(fields)) : new News(Delta.from(fields));
+            return whole ? new ReleaseMessage(Release.from(fields)) : new ReleaseMessage(Delta.from(fields));
         } catch (FedRapException error) {
             throw notOurs(error);
         }

@@ -60,7 +60,7 @@ class ArraysTest {
                     RowUpdate back = ShareReader.decode(raw, dim);
                     assertArrayEquals(update.rows, back.rows);
                     assertArrayEquals(one.numbers("decoded_values"), back.values);
-                    assertArrayEquals(one.numbers("decoded_triangle"), back.triangle);
+                    assertArrayEquals(one.numbers("decoded_triangle"), back.gram);
                 });
     }
 

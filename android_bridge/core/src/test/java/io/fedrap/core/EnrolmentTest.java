@@ -45,8 +45,8 @@ class EnrolmentTest {
     void aLostAnswerIsAskedForAgainWithTheSameKeyAlsoAfterARestart() {
         lost = true;
         try (FedRap device = device()) {
-            assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
-            assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
+            assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
+            assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
             assertFalse(device.status().enrolled);
         }
         lost = false;

@@ -48,11 +48,11 @@ class FedRapTest {
             device.record("item-1");
             device.sync();
             assertEquals(Collections.emptyList(), device.recommend(5));
-            assertEquals(Policy.NO_CONSENT, device.runRound().blockedBy);
+            assertEquals(Eligibility.NO_CONSENT, device.runRound().blockedBy);
             device.consent(false, "v1");
             device.sync();
-            assertEquals(Policy.NO_CONSENT, device.runRound().blockedBy);
-            assertEquals(Policy.NO_CONSENT, device.status().blockedBy);
+            assertEquals(Eligibility.NO_CONSENT, device.runRound().blockedBy);
+            assertEquals(Eligibility.NO_CONSENT, device.status().blockedBy);
         }
         assertEquals(Collections.emptyList(), coordinator.calls);
     }
@@ -80,7 +80,7 @@ class FedRapTest {
             assertEquals("noise is 0: nothing is promised", status.privacy.assumptions.get(0));
             assertNull(status.storeReset);
             // Asked again for the same round, it has given what it had; another step is too near.
-            assertEquals(Policy.ALREADY_IN_ROUND, device.runRound().blockedBy);
+            assertEquals(Eligibility.ALREADY_IN_ROUND, device.runRound().blockedBy);
             coordinator.round = new byte[] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
             coordinator.step = 2;
             assertEquals("ledger-separation", device.runRound().blockedBy);
@@ -92,7 +92,7 @@ class FedRapTest {
     void bytesThatWereNotAnsweredAreSentAgainAndTheSame() {
         coordinator.failing.put("send", MadeCoordinator.silence());
         try (FedRap device = consenting()) {
-            assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
+            assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
             assertEquals(1, device.status().pending);
             assertEquals(1, device.status().rounds);
         }
@@ -115,7 +115,7 @@ class FedRapTest {
             assertEquals("unavailable", later.blockedBy);
             assertEquals(5.0, later.retryAfter);
             assertEquals(1, device.status().pending);
-            assertEquals(Policy.TOLD_TO_WAIT, device.runRound().blockedBy);
+            assertEquals(Eligibility.TOLD_TO_WAIT, device.runRound().blockedBy);
             now += 6;
             coordinator.failing.put("send", MadeCoordinator.refusal("round-closed", null));
             assertEquals("round-closed", device.runRound().blockedBy);
@@ -135,7 +135,7 @@ class FedRapTest {
         now += 40;
         try (FedRap device = FedRap.open(config)) {
             RoundReport report = device.runRound();
-            assertEquals(Policy.TOLD_TO_WAIT, report.blockedBy);
+            assertEquals(Eligibility.TOLD_TO_WAIT, report.blockedBy);
             assertEquals(60.0, report.retryAfter, 1e-3);
             assertEquals(calls, coordinator.calls.size());
             now -= 1000; // a clock that is set back does not make it wait longer
@@ -173,7 +173,7 @@ class FedRapTest {
                 opened[0] = device;
                 device.consent(true, "v1");
                 device.record("item-1");
-                assertEquals(Policy.STOPPED, device.runRound().blockedBy, step);
+                assertEquals(Eligibility.STOPPED, device.runRound().blockedBy, step);
                 assertEquals(Collections.emptyList(), made.sent, step);
                 own.watcher = at -> {};
             }
@@ -200,7 +200,7 @@ class FedRapTest {
                 });
         coordinator.during = device::close;
         coordinator.failing.put("send", MadeCoordinator.refusal("unavailable", 5.0));
-        assertEquals(Policy.STOPPED, device.runRound().blockedBy);
+        assertEquals(Eligibility.STOPPED, device.runRound().blockedBy);
         coordinator.failing.clear();
         coordinator.during = () -> {};
         try (FedRap again = FedRap.open(config)) {
@@ -238,7 +238,7 @@ class FedRapTest {
             RoundReport[] second = new RoundReport[1];
             coordinator.during = () -> second[0] = device.runRound();
             assertTrue(device.runRound().joined);
-            assertEquals(Policy.ALREADY_RUNNING, second[0].blockedBy);
+            assertEquals(Eligibility.ALREADY_RUNNING, second[0].blockedBy);
         }
     }
 
@@ -252,10 +252,10 @@ class FedRapTest {
             assertEquals("stale-model", device.runRound().blockedBy);
             coordinator.model = null;
             coordinator.method.put("a field from the future", 1);
-            assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
+            assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
             coordinator.method.remove("a field from the future");
             coordinator.sealKey[40] ^= 1;
-            assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
+            assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
             assertEquals(0, device.status().rounds);
             assertEquals(Collections.emptyList(), coordinator.sent);
         }
@@ -266,7 +266,7 @@ class FedRapTest {
         coordinator.scoring = "paper";
         coordinator.version = 2;
         try (FedRap device = consenting()) {
-            assertEquals(Policy.UNSUPPORTED_METHOD, device.runRound().blockedBy);
+            assertEquals(Eligibility.UNSUPPORTED_METHOD, device.runRound().blockedBy);
             assertFalse(coordinator.calls.contains("offer"));
             assertEquals("item-0", device.recommend(1).get(0).item, "the first of the catalogue");
         }
@@ -313,9 +313,9 @@ class FedRapTest {
     @Test
     void conditionsAreAskedBeforeAnythingIsSentAndOneThatThrowsIsNotMet() {
         try (FedRap device = consenting()) {
-            assertEquals(Policy.METERED, device.runRound(0, () -> Policy.METERED).blockedBy);
+            assertEquals(Eligibility.METERED, device.runRound(0, () -> Eligibility.METERED).blockedBy);
             assertEquals(
-                    Policy.NOT_IDLE,
+                    Eligibility.NOT_IDLE,
                     device.runRound(
                                     0,
                                     () -> {
@@ -422,7 +422,7 @@ class FedRapTest {
         FedRap again = consenting();
         assertTrue(again.runRound().joined);
         coordinator.failing.put("forget", MadeCoordinator.silence());
-        assertEquals(Policy.UNREACHABLE, again.erase().notConfirmedBecause);
+        assertEquals(Eligibility.UNREACHABLE, again.erase().notConfirmedBecause);
         assertFalse(new File(folder, "app").exists());
     }
 
@@ -468,10 +468,10 @@ class FedRapTest {
         assertEquals(50, pace.nextDelay(RoundReport.blocked("no-round", 50.0), 0, 0), 1e-9);
         assertEquals(1, pace.nextDelay(RoundReport.blocked("no-round", 0.0), 0, 0), 1e-9);
         assertEquals(86_400, pace.nextDelay(RoundReport.blocked("too-soon", 1e9), 0, 0.9), 1e-9);
-        RoundReport silent = RoundReport.blocked(Policy.UNREACHABLE);
+        RoundReport silent = RoundReport.blocked(Eligibility.UNREACHABLE);
         assertEquals(15, pace.nextDelay(silent, 1, 0), 1e-9);
         assertEquals(60, pace.nextDelay(silent, 3, 0), 1e-9);
         assertEquals(43_200, pace.nextDelay(silent, 1000, 0), 1e-9);
-        assertEquals(60, pace.nextDelay(RoundReport.blocked(Policy.METERED), 0, 0), 1e-9);
+        assertEquals(60, pace.nextDelay(RoundReport.blocked(Eligibility.METERED), 0, 0), 1e-9);
     }
 }

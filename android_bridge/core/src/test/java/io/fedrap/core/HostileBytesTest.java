@@ -36,9 +36,9 @@ class HostileBytesTest {
             DeviceState state =
                     new DeviceState(store, () -> 0.0, new Retention(100, Double.POSITIVE_INFINITY));
             try {
-                News news = new News(Release.decode(release, Integer.MAX_VALUE));
+                ReleaseMessage message = new ReleaseMessage(Release.decode(release, Integer.MAX_VALUE));
                 Catalogue items = Catalogue.decode(catalogue, Integer.MAX_VALUE);
-                state.adopt(news, ItemList.EMPTY.extended(items), null);
+                state.adopt(message, ItemList.EMPTY.extended(items), null);
                 state.model().recommend(state.interactions(), 5, null, true, true);
             } catch (FedRapException error) {
                 refused++;
@@ -47,7 +47,7 @@ class HostileBytesTest {
                                 Kind.MALFORMED_MESSAGE, Kind.BROKEN_MODEL, Kind.UNSUPPORTED_VERSION,
                                 Kind.UNSUPPORTED_METHOD),
                         error.kind() + " " + error.getMessage());
-                assertEquals(0, store.names(Held.PART).size(), "nothing was kept");
+                assertEquals(0, store.names(ReleaseHeader.PART).size(), "nothing was kept");
             }
             SealedStore.open(files.restarted(), null, new FixedKey(1));
         }

@@ -276,7 +276,7 @@ class HostileServerTest {
         Exception[] heard = new Exception[1];
         config.onError(error -> heard[0] = error);
         try (FedRap device = FedRap.open(config)) {
-            assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
+            assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
             assertTrue(heard[0].getMessage().contains("not a certificate of our authority"));
             assertFalse(device.status().enrolled);
         }
@@ -292,7 +292,7 @@ class HostileServerTest {
                                 out,
                                 MadeCoordinator.raw("accepted", "round", new byte[16], "digest", new byte[32])));
         try (FedRap device = FedRap.open(config)) {
-            assertEquals(Policy.UNREACHABLE, device.runRound().blockedBy);
+            assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
             assertEquals(1, device.status().pending);
             server.honestAgain();
             assertTrue(device.runRound().joined);
@@ -340,7 +340,7 @@ class HostileServerTest {
             device.stop();
             round.join(10_000);
             assertFalse(round.isAlive());
-            assertEquals(Policy.STOPPED, report[0].blockedBy);
+            assertEquals(Eligibility.STOPPED, report[0].blockedBy);
             server.honestAgain();
             assertTrue(device.runRound().joined, "it goes on another time");
         }

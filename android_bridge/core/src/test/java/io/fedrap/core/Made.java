@@ -41,9 +41,9 @@ final class Made {
         return Fields.ofValue(MsgPack.encode(map), 1 << 20);
     }
 
-    static Taste taste(Vectors.Case one) {
+    static UserRepresentation representation(Vectors.Case one) {
         SharedMatrix common = common(one.inner("model"));
-        return new Taste(
+        return new UserRepresentation(
                 common,
                 common.gram(),
                 history(one.inner("history")),

@@ -70,9 +70,9 @@ class MadeCoordinator implements Transport {
     }
 
     @Override
-    public News release(Long have) {
+    public ReleaseMessage release(Long have) {
         called("release");
-        return have != null && have == version ? null : new News(release());
+        return have != null && have == version ? null : new ReleaseMessage(release());
     }
 
     private Release release() {

@@ -49,11 +49,11 @@ public final class RankingTimes {
         Scoring scoring = Scoring.from(Fields.ofValue(plain, 100));
         double[] gram = common.gram();
         History history = new History(rows, weights);
-        Taste taste = new Taste(common, gram, history, scoring);
-        int[] best = Ranking.of(common, taste, 20, allowed).rows;
+        UserRepresentation representation = new UserRepresentation(common, gram, history, scoring);
+        int[] best = Ranking.of(common, representation, 20, allowed).rows;
         double seconds = Double.parseDouble(args[1]);
-        double solve = quickest(() -> new Taste(common, gram, history, scoring), seconds);
-        double list = quickest(() -> Ranking.of(common, taste, 20, allowed), seconds);
+        double solve = quickest(() -> new UserRepresentation(common, gram, history, scoring), seconds);
+        double list = quickest(() -> Ranking.of(common, representation, 20, allowed), seconds);
         System.out.printf(
                 Locale.ROOT,
                 "{\"taste_us\": %.1f, \"list_us\": %.1f, \"rows\": %s}%n",

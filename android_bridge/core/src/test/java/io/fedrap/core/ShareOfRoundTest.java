@@ -43,7 +43,7 @@ class ShareOfRoundTest {
         RowUpdate sent = update.clipped(new Privacy(Made.fields(rule)));
         assertArrayEquals(one.integers("rows"), sent.rows);
         Vectors.close(one.numbers("values"), sent.values);
-        Vectors.close(one.numbers("triangle"), sent.triangle);
+        Vectors.close(one.numbers("triangle"), sent.gram);
         assertEquals(0, sent.fits);
     }
 
@@ -65,7 +65,7 @@ class ShareOfRoundTest {
                     RowUpdate sent = problem.join(shares).clipped(rule);
                     assertArrayEquals(one.integers("rows"), sent.rows);
                     Vectors.close(one.numbers("values"), sent.values);
-                    Vectors.close(one.numbers("triangle"), sent.triangle);
+                    Vectors.close(one.numbers("triangle"), sent.gram);
                     assertEquals(one.integer("fits"), sent.fits);
                 });
     }

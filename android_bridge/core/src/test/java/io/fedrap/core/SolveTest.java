@@ -20,19 +20,19 @@ class SolveTest {
                 "solve",
                 one -> {
                     if (!one.valid()) {
-                        one.refuses(() -> Made.taste(one));
+                        one.refuses(() -> Made.representation(one));
                         return;
                     }
-                    Taste taste = Made.taste(one);
-                    assertArrayEquals(one.integers("items"), taste.items);
-                    Vectors.close(one.numbers("weights"), taste.weights);
-                    Vectors.close(one.numbers("user"), taste.user);
-                    Vectors.close(one.numbers("personal"), taste.offsets);
+                    UserRepresentation representation = Made.representation(one);
+                    assertArrayEquals(one.integers("items"), representation.items);
+                    Vectors.close(one.numbers("weights"), representation.weights);
+                    Vectors.close(one.numbers("user"), representation.user);
+                    Vectors.close(one.numbers("personal"), representation.offsets);
                     SharedMatrix common = Made.common(one.inner("model"));
                     double[] all = common.take(IntStream.range(0, common.size()).toArray());
                     double[] shared = new double[common.size()];
                     for (int row = 0; row < shared.length; row++) {
-                        shared[row] = taste.shared(all, row * common.dim());
+                        shared[row] = representation.shared(all, row * common.dim());
                     }
                     Vectors.close(one.numbers("shared"), shared);
                 });
@@ -50,7 +50,7 @@ class SolveTest {
                         allowed[row] = false;
                     }
                     int n = (int) one.integer("n");
-                    Ranking ranking = Ranking.of(common, Made.taste(one), n, allowed);
+                    Ranking ranking = Ranking.of(common, Made.representation(one), n, allowed);
                     assertArrayEquals(one.integers("rows"), ranking.rows);
                     Vectors.close(one.numbers("shared"), ranking.shared);
                     Vectors.close(one.numbers("personal"), ranking.personal);
@@ -64,12 +64,12 @@ class SolveTest {
                 one -> {
                     SharedMatrix common = Made.common(one.inner("model"));
                     int row = (int) one.integer("row");
-                    Taste taste = Made.taste(one);
-                    Ranking reasons = Ranking.explain(common, taste, row);
+                    UserRepresentation representation = Made.representation(one);
+                    Ranking reasons = Ranking.explain(common, representation, row);
                     assertArrayEquals(one.integers("items"), reasons.rows);
                     Vectors.close(one.numbers("shared"), reasons.shared);
                     Vectors.close(one.numbers("personal"), reasons.personal);
-                    double whole = taste.shared(common.take(new int[] {row}), 0);
+                    double whole = representation.shared(common.take(new int[] {row}), 0);
                     assertEquals(whole, Arrays.stream(reasons.shared).sum(), 1e-12);
                 });
     }
@@ -120,7 +120,7 @@ class SolveTest {
         for (double x : new double[] {1e-300, 1e-9, 0.3, 0.999, 1.0}) {
             for (double p : new double[] {1e-3, 0.5, 1, 2, 3.5, 4, 16, 17, 1000}) {
                 double expected = Math.pow(x, p);
-                assertEquals(expected, Taste.raised(x, p), 1e-14 * expected);
+                assertEquals(expected, UserRepresentation.raised(x, p), 1e-14 * expected);
             }
         }
     }

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** What every trainer promises; a test of a trainer extends this. */
+/** What every trainer must do; a test of a trainer extends this. */
 public abstract class TrainerContract {
     /** The trainer to test. */
     protected abstract LocalTrainer trainer();
@@ -62,7 +62,7 @@ public abstract class TrainerContract {
         RowUpdate sent = problem.join(shares).clipped(rule);
         Vectors.close(one.number("loss"), shares.get(0).loss());
         Vectors.close(one.numbers("values"), sent.values);
-        Vectors.close(one.numbers("triangle"), sent.triangle);
+        Vectors.close(one.numbers("triangle"), sent.gram);
     }
 
     @Test

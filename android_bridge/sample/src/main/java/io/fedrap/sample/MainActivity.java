@@ -116,7 +116,7 @@ public class MainActivity extends Activity {
     private void showStatus() {
         RoundStatus now = FedRapAndroid.status(this);
         show(
-                now.device.interactions + " taps, " + now.device.rounds + " rounds; "
+                now.device.interactions + " views, " + now.device.rounds + " rounds; "
                         + (now.blockedBy == null ? "waits for the system" : "no round now: " + now.blockedBy));
     }
 

@@ -9,7 +9,7 @@ import android.content.Context;
 import android.os.Looper;
 import io.fedrap.android.FedRapAndroid;
 import io.fedrap.core.LocalCoordinator;
-import io.fedrap.core.Policy;
+import io.fedrap.core.Eligibility;
 import java.util.Collections;
 import org.junit.After;
 import org.junit.Before;
@@ -60,9 +60,9 @@ public class SampleAppTest {
     public void aUserAgreesTapsAndIsRecommendedTo() throws Exception {
         ActivityController<MainActivity> screen = Robolectric.buildActivity(MainActivity.class).setup();
         MainActivity shop = screen.get();
-        sees(() -> shop.status.getText().toString().contains(Policy.NO_CONSENT));
+        sees(() -> shop.status.getText().toString().contains(Eligibility.NO_CONSENT));
         shop.items.performItemClick(null, 1, 1);
-        sees(() -> shop.status.getText().toString().startsWith("1 taps"));
+        sees(() -> shop.status.getText().toString().startsWith("1 views"));
         shop.recommend.performClick();
         sees(() -> shop.status.getText().toString().startsWith("Nothing"));
         assertEquals(Collections.emptyList(), coordinator.asked());
@@ -87,9 +87,9 @@ public class SampleAppTest {
     public void withoutANetworkItSaysSo() throws Exception {
         coordinator.hangUp("/v1/");
         MainActivity shop = Robolectric.buildActivity(MainActivity.class).setup().get();
-        sees(() -> shop.status.getText().toString().contains(Policy.NO_CONSENT));
+        sees(() -> shop.status.getText().toString().contains(Eligibility.NO_CONSENT));
         shop.consent.performClick();
-        sees(() -> shop.status.getText().toString().contains(Policy.NOTHING_TO_SHARE));
+        sees(() -> shop.status.getText().toString().contains(Eligibility.NOTHING_TO_SHARE));
         shop.recommend.performClick();
         sees(() -> shop.status.getText().toString().startsWith("Nothing to recommend"));
     }

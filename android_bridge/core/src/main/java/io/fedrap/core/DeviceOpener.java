@@ -6,11 +6,11 @@ import java.io.IOException;
 import java.util.Collections;
 import java.util.List;
 
-/** Opening a device, and starting afresh where nothing opens its store and the app wants that. */
-final class Opening {
+/** Opens a device, and starting afresh where nothing opens its store and the app wants that. */
+final class DeviceOpener {
     private static final String RESET = "reset";
 
-    private Opening() {}
+    private DeviceOpener() {}
 
     static FedRap open(Config config, File folder, KeyProvider keys) {
         try {

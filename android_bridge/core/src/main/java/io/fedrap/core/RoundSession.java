@@ -6,23 +6,23 @@ import java.util.concurrent.CopyOnWriteArraySet;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /** A device and its coordinator: when it may call, with what, and what becomes of errors. */
-final class Joining {
+final class RoundSession {
     private static final double LONGEST_WAIT = 86_400.0; // whatever a coordinator says
     private static final HttpCall.Limits FORGETTING = new HttpCall.Limits(5_000, 10_000, 10_000, 1 << 20);
 
     private final DeviceState state;
     private final Config config;
     private final AtomicBoolean running = new AtomicBoolean();
-    private final Set<Turn> turns = new CopyOnWriteArraySet<>(); // a round and syncs that run now
+    private final Set<Cancellation> calls = new CopyOnWriteArraySet<>(); // a round and syncs that run now
 
-    Joining(DeviceState state, Config config) {
+    RoundSession(DeviceState state, Config config) {
         this.state = state;
         this.config = config;
     }
 
     /** End what runs now. */
     void stop() {
-        for (Turn one : turns) {
+        for (Cancellation one : calls) {
             one.stop();
         }
     }
@@ -30,10 +30,10 @@ final class Joining {
     /** Fetch what is new, if the user consented and there is somebody to ask. */
     void sync() {
         if (state.consented() && reachable() && !config.offline) {
-            Turn mine = newTurn();
+            Cancellation mine = newCall();
             Transport transport = transport(mine, config.limits);
             try {
-                Syncing.sync(state, transport);
+                ReleaseSync.sync(state, transport);
             } finally {
                 end(mine, transport);
             }
@@ -43,9 +43,9 @@ final class Joining {
     /** Join a round if there is one, or soon. Throws only what the store throws. */
     RoundReport runRound(double wait, Conditions conditions) {
         if (!running.compareAndSet(false, true)) {
-            return RoundReport.blocked(Policy.ALREADY_RUNNING);
+            return RoundReport.blocked(Eligibility.ALREADY_RUNNING);
         }
-        Turn mine = newTurn(); // before the conditions: a stop after them is heard
+        Cancellation mine = newCall(); // before the conditions: a stop after them is heard
         try {
             state.expire();
             String blocked = blockedBy();
@@ -56,7 +56,7 @@ final class Joining {
             String unmet = unmet(conditions);
             return unmet != null ? RoundReport.blocked(unmet) : joined(mine, wait);
         } finally {
-            turns.remove(mine);
+            calls.remove(mine);
             running.set(false);
         }
     }
@@ -66,12 +66,12 @@ final class Joining {
         try {
             return conditions.blockedBy();
         } catch (RuntimeException error) {
-            hear(error);
-            return Policy.NOT_IDLE;
+            tellApp(error);
+            return Eligibility.NOT_IDLE;
         }
     }
 
-    private RoundReport joined(Turn mine, double wait) {
+    private RoundReport joined(Cancellation mine, double wait) {
         Transport transport = transport(mine, config.limits);
         try {
             return attempted(mine, transport, wait);
@@ -82,14 +82,14 @@ final class Joining {
         }
     }
 
-    private RoundReport attempted(Turn mine, Transport transport, double wait) {
+    private RoundReport attempted(Cancellation mine, Transport transport, double wait) {
         String token = null;
         if (state.credentials() == null) {
             try {
                 token = config.token.token();
             } catch (Exception error) { // the app's own: its backend may be out of reach
-                hear(error);
-                return RoundReport.blocked(Policy.NO_TOKEN);
+                tellApp(error);
+                return RoundReport.blocked(Eligibility.NO_TOKEN);
             }
         }
         Membership membership = new Membership(state, transport, token, config.attest);
@@ -105,7 +105,7 @@ final class Joining {
     }
 
     /** Whatever the app's listener does, the report is given. */
-    private void hear(Exception error) {
+    private void tellApp(Exception error) {
         try {
             config.onError.heard(error);
         } catch (RuntimeException again) {
@@ -118,21 +118,21 @@ final class Joining {
             state.keepWait(Math.min(refused.retryAfter(), LONGEST_WAIT));
         }
         if (refused.isFinal()) { // "no room now" is daily life
-            hear(refused);
+            tellApp(refused);
         }
         return RoundReport.blocked(refused.code(), refused.retryAfter());
     }
 
-    private RoundReport failed(Turn mine, FedRapException error) {
+    private RoundReport failed(Cancellation mine, FedRapException error) {
         if (error.kind() == Kind.STOPPED || mine.isStopped()) {
-            return RoundReport.blocked(Policy.STOPPED);
+            return RoundReport.blocked(Eligibility.STOPPED);
         }
-        hear(error);
+        tellApp(error);
         if (error.kind() == Kind.COORDINATOR_UNREACHABLE) {
-            return RoundReport.blocked(Policy.UNREACHABLE);
+            return RoundReport.blocked(Eligibility.UNREACHABLE);
         }
         if (error.kind() == Kind.BROKEN_MODEL) {
-            return RoundReport.blocked(Policy.BROKEN_RELEASE);
+            return RoundReport.blocked(Eligibility.BROKEN_RELEASE);
         }
         throw error;
     }
@@ -144,9 +144,9 @@ final class Joining {
             return null;
         }
         if (config.offline || !reachable()) {
-            return config.offline ? Policy.OFFLINE : Policy.NO_SERVER;
+            return config.offline ? Eligibility.OFFLINE : Eligibility.NO_SERVER;
         }
-        Turn mine = newTurn();
+        Cancellation mine = newCall();
         Transport transport = transport(mine, FORGETTING);
         try {
             transport.forget(new Signer(credentials, state::nextNonce));
@@ -154,7 +154,7 @@ final class Joining {
         } catch (UpdateRefused refused) {
             return refused.is("not-enrolled") ? null : refused.code();
         } catch (FedRapException error) {
-            return Policy.UNREACHABLE;
+            return Eligibility.UNREACHABLE;
         } finally {
             end(mine, transport);
         }
@@ -162,7 +162,7 @@ final class Joining {
 
     /** Why a round would not run now. */
     String blockedBy() {
-        return Policy.blockedBy(
+        return Eligibility.blockedBy(
                 state.consented(), config.offline, reachable(),
                 state.credentials() != null || config.token != null, state.recorded(),
                 state.waitSeconds());
@@ -172,21 +172,21 @@ final class Joining {
         return config.transport != null || config.server != null;
     }
 
-    private Turn newTurn() {
-        Turn fresh = new Turn();
-        turns.add(fresh);
+    private Cancellation newCall() {
+        Cancellation fresh = new Cancellation();
+        calls.add(fresh);
         return fresh;
     }
 
-    private Transport transport(Turn mine, HttpCall.Limits limits) {
+    private Transport transport(Cancellation mine, HttpCall.Limits limits) {
         return config.transport != null
                 ? config.transport
                 : new UrlTransport(new HttpCall(config.server, mine, limits));
     }
 
     /** A test's own transport stays open. */
-    private void end(Turn mine, Transport transport) {
-        turns.remove(mine);
+    private void end(Cancellation mine, Transport transport) {
+        calls.remove(mine);
         if (transport != config.transport) {
             transport.close();
         }

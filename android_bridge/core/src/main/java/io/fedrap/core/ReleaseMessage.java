@@ -1,16 +1,16 @@
 package io.fedrap.core;
 
 /** A whole release, or what makes it out of an earlier one: exactly one of the two is there. */
-final class News {
+final class ReleaseMessage {
     final Release release;
     final Delta delta;
 
-    News(Release release) {
+    ReleaseMessage(Release release) {
         this.release = release;
         this.delta = null;
     }
 
-    News(Delta delta) {
+    ReleaseMessage(Delta delta) {
         this.release = null;
         this.delta = delta;
     }

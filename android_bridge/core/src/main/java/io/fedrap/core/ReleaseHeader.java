@@ -8,7 +8,7 @@ import java.util.Map;
  *
  * <p>Chunks keep a large C cheap to write: a delta rewrites only those it touches.
  */
-final class Held {
+final class ReleaseHeader {
     static final int CHUNK = 16_384; // rows of C in one value
     static final String HEAD = "held";
     static final String PART = "c/";
@@ -21,7 +21,7 @@ final class Held {
     final Scoring scoring;
     final byte[] withheld; // rows not to be recommended, as in a release
 
-    private Held(
+    private ReleaseHeader(
             long version, long step, int size, int dim, byte[] model, Scoring scoring, byte[] withheld) {
         this.version = version;
         this.step = step;
@@ -33,17 +33,17 @@ final class Held {
     }
 
     /** The head of a release whose C was found good, so its size fits. */
-    static Held of(News news) {
-        Release r = news.release;
-        Delta d = news.delta;
+    static ReleaseHeader of(ReleaseMessage message) {
+        Release r = message.release;
+        Delta d = message.delta;
         return r != null
-                ? new Held(r.version, r.step, (int) r.size, r.dim, r.model, r.scoring, r.withheld)
-                : new Held(d.version, d.step, (int) d.size, d.dim, d.model, d.scoring, d.withheld);
+                ? new ReleaseHeader(r.version, r.step, (int) r.size, r.dim, r.model, r.scoring, r.withheld)
+                : new ReleaseHeader(d.version, d.step, (int) d.size, d.dim, d.model, d.scoring, d.withheld);
     }
 
-    static Held decode(byte[] raw) {
+    static ReleaseHeader decode(byte[] raw) {
         Fields f = Fields.ofValue(raw, Integer.MAX_VALUE);
-        return new Held(
+        return new ReleaseHeader(
                 f.count("version"), f.count("step"), (int) f.integer("size", 0, Integer.MAX_VALUE),
                 (int) f.integer("dim", 1, 512), f.digest("model"), Scoring.from(f.inner("scoring")),
                 f.bytes("withheld"));
@@ -62,13 +62,13 @@ final class Held {
     }
 
     /** What the store must write for this release: its head and the chunks that it changes. */
-    static Map<String, byte[]> values(News news, SharedMatrix common) {
-        Held head = of(news);
+    static Map<String, byte[]> values(ReleaseMessage message, SharedMatrix common) {
+        ReleaseHeader head = of(message);
         boolean[] touched = new boolean[(common.size() + CHUNK - 1) / CHUNK];
-        if (news.delta == null) {
+        if (message.delta == null) {
             java.util.Arrays.fill(touched, true);
         } else {
-            for (int row : LittleEndian.integers(news.delta.rows)) {
+            for (int row : LittleEndian.integers(message.delta.rows)) {
                 touched[row / CHUNK] = true;
             }
         }

@@ -3,7 +3,7 @@ package io.fedrap.core;
 import io.fedrap.core.FedRapException.Kind;
 
 /** One call that may be cut short from another thread, such as a round in a job that is stopped. */
-final class Turn {
+final class Cancellation {
     private boolean stopped;
     private Runnable ending;
 

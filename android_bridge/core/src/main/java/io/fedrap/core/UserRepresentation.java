@@ -16,7 +16,7 @@ import java.util.Arrays;
  *
  * <p>u is derived, never stored, so a new user is served from the first interaction on.
  */
-final class Taste {
+final class UserRepresentation {
     final int[] items; // (n) distinct items of the history, newest first
     final double[] weights; // (n) a_l
     final double[] user; // (k) u
@@ -28,13 +28,13 @@ final class Taste {
     private final double[] matrix; // (k·k) M
 
     /**
-     * The taste of a user.
+     * The representation of a user.
      *
      * @param gram C'C of {@code common}
      * @throws FedRapException WRONG_SHAPE for a row that C does not have, BROKEN_MODEL where C gives
      *     no finite solution, UNSUPPORTED_METHOD for scoring of another method
      */
-    Taste(SharedMatrix common, double[] gram, History history, Scoring scoring) {
+    UserRepresentation(SharedMatrix common, double[] gram, History history, Scoring scoring) {
         this.scoring = scoring.requireSolve();
         dim = common.dim();
         History known = history.distinct(recency(history.weights), true);
@@ -80,7 +80,7 @@ final class Taste {
         for (int l = 0; l < p; l++) {
             double trust = weights[l] / most;
             for (int other = 0; other < p; other++) {
-                kernel[l * p + other] = trust * likeness(own, l * dim, lengths[l], other);
+                kernel[l * p + other] = trust * similarity(own, l * dim, lengths[l], other);
             }
             kernel[l * p + l] += scoring.sigma;
             right[l] = trust * (1.0 - Dense.dot(own, l * dim, user, 0, dim));
@@ -89,7 +89,7 @@ final class Taste {
     }
 
     /** kappa between a row of numbers and item l of D; a row of zeros is like nothing. */
-    private double likeness(double[] rows, int at, double length, int l) {
+    private double similarity(double[] rows, int at, double length, int l) {
         double scale = length * lengths[l];
         if (!(scale > 0)) {
             return 0.0;
@@ -116,7 +116,7 @@ final class Taste {
     }
 
     /** The personal part of an item's score, split over the items that own a row of D: (p). */
-    double[] borrowed(int item, double[] rows, int at) {
+    double[] personalParts(int item, double[] rows, int at) {
         double[] parts = new double[offsets.length];
         for (int l = 0; l < parts.length; l++) {
             if (items[l] == item) { // all of it in its own row
@@ -127,7 +127,7 @@ final class Taste {
         }
         double length = norm(rows, at);
         for (int l = 0; l < parts.length; l++) {
-            parts[l] = scoring.rho * likeness(rows, at, length, l) * offsets[l];
+            parts[l] = scoring.rho * similarity(rows, at, length, l) * offsets[l];
         }
         return parts;
     }

@@ -1,0 +1,53 @@
+package io.fedrap.core;
+
+/** May this device join a round now, and if not, why? A word for each reason, as in Python. */
+public final class Eligibility {
+    public static final String NO_CONSENT = "no-consent";
+    public static final String OFFLINE = "offline";
+    public static final String NO_SERVER = "no-server";
+    public static final String NO_TOKEN = "no-token";
+    public static final String NOTHING_TO_SHARE = "nothing-to-share";
+    /** What this device had to give is there. */
+    public static final String ALREADY_IN_ROUND = "already-in-round";
+    public static final String TOLD_TO_WAIT = "told-to-wait";
+    public static final String UNREACHABLE = "unreachable";
+    public static final String NO_RELEASE = "no-release";
+    public static final String BROKEN_RELEASE = "broken-release";
+    /** A plan or a release of a method that this library does not compute. */
+    public static final String UNSUPPORTED_METHOD = "unsupported-method";
+    public static final String ALREADY_RUNNING = "already-running";
+    /** {@code stop()} or {@code close()} cut it short; it resumes where it was. */
+    public static final String STOPPED = "stopped";
+    public static final String NOT_CHARGING = "not-charging";
+    public static final String METERED = "metered";
+    public static final String NOT_IDLE = "not-idle";
+    public static final String LOW_BATTERY = "low-battery";
+
+    private Eligibility() {}
+
+    /** The first reason that stands in the way, in the order a developer would want to fix it. */
+    static String blockedBy(
+            boolean consented,
+            boolean offline,
+            boolean reachable,
+            boolean mayEnrol,
+            int interactions,
+            double waitSeconds) {
+        if (!consented) {
+            return NO_CONSENT;
+        }
+        if (offline) {
+            return OFFLINE;
+        }
+        if (!reachable) {
+            return NO_SERVER;
+        }
+        if (!mayEnrol) {
+            return NO_TOKEN;
+        }
+        if (interactions == 0) {
+            return NOTHING_TO_SHARE;
+        }
+        return waitSeconds > 0 ? TOLD_TO_WAIT : null;
+    }
+}
