@@ -1,4 +1,8 @@
-"""May this device join a round now, and if not, why? Pure: a word for each reason."""
+"""May this device join a round now, and if not, why? Pure: a word for each reason.
+
+These are all words of the SDK's own that `blocked_by` can have; docs/api.md explains each. When the
+coordinator refuses, it has the problem code instead (spec/PROTOCOL.md 8).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,11 @@ BROKEN_RELEASE = "broken-release"
 DIVERGED = "diverged"
 ALREADY_RUNNING = "already-running"
 FAILED = "failed"  # a fault of the app or of this library; `on_error` gets it
+FLOOR_COHORT = "floor-cohort"  # the offer is below what this device insists on
+FLOOR_NOISE = "floor-noise"
+LEDGER_CAP = "ledger-cap"  # the device's own ledger says no
+LEDGER_SEPARATION = "ledger-separation"
+LEDGER_TRIES = "ledger-tries"
 NOT_CHARGING = "not-charging"
 METERED = "metered"
 NOT_IDLE = "not-idle"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from fedrap.rounds import eligibility
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.privacy.accounting import gaussian_epsilon
 from fedrap_core.privacy.statement import Statement, state_policy
@@ -44,18 +45,18 @@ def why_not(entries: Sequence[Entry], step: int, plan: Plan, floor: Floor) -> st
     """None when the device agrees to an offer; otherwise a word for what breaks the rule."""
     rule = plan.privacy
     if plan.min_updates < floor.min_updates:
-        return "floor-cohort"
+        return eligibility.FLOOR_COHORT
     if rule.charged_noise < floor.min_noise:
-        return "floor-noise"
+        return eligibility.FLOOR_NOISE
     steps = charged_steps(entries)
     if step in steps:
         tries = sum(entry.step == step for entry in entries)
-        return "ledger-tries" if tries >= TRIES_PER_STEP else None
+        return eligibility.LEDGER_TRIES if tries >= TRIES_PER_STEP else None
     if len(steps) >= min(rule.cap, floor.cap):
-        return "ledger-cap"
+        return eligibility.LEDGER_CAP
     gap = max(rule.separation, floor.separation)
     if any(abs(step - taken) < gap for taken in steps):
-        return "ledger-separation"
+        return eligibility.LEDGER_SEPARATION
     return None
 
 
