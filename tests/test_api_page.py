@@ -25,7 +25,7 @@ from fedrap_core.wire import problems
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 JAVA = PAGE[PAGE.index("## Java and Android") :]
-SECTIONS = {
+SECTIONS: dict[str, str] = {
     head.strip("`"): body
     for head, body in re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
 }

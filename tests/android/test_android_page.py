@@ -47,7 +47,7 @@ def test_the_permissions_are_those_of_the_manifest() -> None:
 def test_every_word_for_why_no_round_runs_is_explained() -> None:
     words: set[str] = set()
     for source in (
-        BRIDGE / "core/src/main/java/io/fedrap/core/Policy.java",
+        BRIDGE / "core/src/main/java/io/fedrap/core/Eligibility.java",
         BRIDGE / "android/src/main/java/io/fedrap/android/RoundStatus.java",
     ):
         words |= set(re.findall(r'public static final String \w+ = "(.*)";', _read(source)))

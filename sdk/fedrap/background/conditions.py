@@ -27,7 +27,7 @@ from fedrap.rounds import eligibility
 Condition = Callable[[], bool]
 LEAST_PERCENT = 20
 _SUPPLIES = Path("/sys/class/power_supply")
-_ROUTES = Path("/proc/net/route")
+ROUTES = Path("/proc/net/route")
 _MODEMS = ("wwan", "ppp", "rmnet")
 
 
@@ -39,32 +39,33 @@ class Power:
     percent: int | None = None
 
 
-def is_charging() -> bool:
+def is_charging(power: Power | None = None) -> bool:
     """The machine is plugged in, has no battery, or does not say."""
-    return read_power().charging is not False
+    return (power or read_power()).charging is not False
 
 
-def has_battery_left() -> bool:
+def has_battery_left(power: Power | None = None) -> bool:
     """Enough for a round: charging, at least 20 percent, or not known."""
-    power = read_power()
+    power = power or read_power()
     return power.charging is True or power.percent is None or power.percent >= LEAST_PERCENT
 
 
-def is_unmetered() -> bool:
+def is_unmetered(routes: Path = ROUTES) -> bool:
     """The default route is not a modem's, or is not known."""
     try:
-        name = default_route(_ROUTES.read_text("ascii"))
+        name = default_route(routes.read_text("ascii"))
     except (OSError, ValueError):
         return True
     return name is None or not name.startswith(_MODEMS)
 
 
-def is_idle() -> bool:
+def is_idle(load: float | None = None, cores: int | None = None) -> bool:
     """At most one process per core waited in the last minute, or not known."""
     try:
-        return os.getloadavg()[0] <= (os.cpu_count() or 1)
+        load = os.getloadavg()[0] if load is None else load
     except (OSError, AttributeError):
         return True
+    return load <= (cores or os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)

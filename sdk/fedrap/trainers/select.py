@@ -1,14 +1,12 @@
 """Which trainer runs, and why.
 
-What the caller or FEDRAP_TRAINER names is taken or refused, never replaced. Otherwise: torch when
-there is an accelerator and the work is worth sending there (many devices at once, or the caller
-prefers it), else ONNX Runtime, else NumPy where onnxruntime has no build. One device on a GPU is
-slower than on a CPU, so a lone device never imports torch to find out.
+What the caller or FEDRAP_TRAINER names is taken or refused, never replaced. Otherwise ONNX Runtime,
+or NumPy where onnxruntime has no build. torch is never imported to find out: one device on a GPU is
+slower than on a CPU.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +15,6 @@ from fedrap.trainers.protocol import Trainer, TrainerUnavailable
 
 VARIABLE = "FEDRAP_TRAINER"
 NAMES = ("numpy", "onnx", "torch")
-MANY_DEVICES = 64  # in one batch, from which on an accelerator pays
 
 
 @dataclass(frozen=True)
@@ -29,13 +26,11 @@ class Choice:
 
 
 def choose_trainer(
-    wanted: str | None = None,
-    *,
-    devices: int = 1,
-    prefer_gpu: bool = False,
-    environment: Mapping[str, str] | None = None,
+    wanted: str | None = None, *, environment: Mapping[str, str] | None = None
 ) -> Choice:
-    """The trainer for batches of `devices`. `wanted` overrides FEDRAP_TRAINER overrides us.
+    """The trainer for the rounds of one device. `wanted` overrides FEDRAP_TRAINER overrides us.
+
+    Whatever else the choice should follow from, such as the size of the work, comes in here.
 
     Raises:
         ValueError: `wanted` or FEDRAP_TRAINER is not the name of a trainer.
@@ -45,15 +40,9 @@ def choose_trainer(
         return Choice(_known(wanted, "the caller"), "the caller asked for it")
     if named:
         return Choice(_known(named, VARIABLE), f"{VARIABLE} asks for it")
-    if prefer_gpu or devices >= MANY_DEVICES:
-        accelerator = _accelerator()
-        if accelerator:
-            return Choice("torch", f"{accelerator} is present and the work is worth sending there")
     refusal = _onnxruntime_refusal()
     if refusal:
         return Choice("numpy", f"onnxruntime cannot be used ({refusal})")
-    if prefer_gpu or devices >= MANY_DEVICES:
-        return Choice("onnx", "torch finds no accelerator, so ONNX Runtime on the CPU")
     return Choice("onnx", "ONNX Runtime on the CPU is the default of a single device")
 
 
@@ -89,19 +78,6 @@ def _known(name: str, source: str) -> str:
     if name not in NAMES:
         raise ValueError(f"{source} names the trainer {name!r}; there are {', '.join(NAMES)}")
     return name
-
-
-def _accelerator() -> str:
-    """The accelerator's kind, or nothing. Imports torch when it is installed."""
-    if importlib.util.find_spec("torch") is None:
-        return ""
-    try:
-        from fedrap.trainers.torch_trainer import find_accelerator
-
-        found = find_accelerator()
-    except (ImportError, OSError, RuntimeError):  # a broken driver must not stop a device
-        return ""
-    return found.type if found is not None else ""
 
 
 def _onnxruntime_refusal() -> str:

@@ -80,12 +80,9 @@ def test_a_mac_says_what_drives_it(said: str, power: Power) -> None:
         (Power(None, 10), True, False),
     ],
 )
-def test_unknown_is_allowed_and_low_is_not(
-    monkeypatch: pytest.MonkeyPatch, power: Power, charging: bool, battery: bool
-) -> None:
-    monkeypatch.setattr(conditions, "read_power", lambda: power)
-    assert conditions.is_charging() is charging
-    assert conditions.has_battery_left() is battery
+def test_unknown_is_allowed_and_low_is_not(power: Power, charging: bool, battery: bool) -> None:
+    assert conditions.is_charging(power) is charging
+    assert conditions.has_battery_left(power) is battery
 
 
 ROUTES = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
@@ -108,31 +105,23 @@ ROUTES = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
     ],
 )
 def test_a_route_over_a_modem_is_metered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, name: str | None, unmetered: bool
+    tmp_path: Path, table: str, name: str | None, unmetered: bool
 ) -> None:
     assert default_route(table) == name
     (tmp_path / "route").write_text(table)
-    monkeypatch.setattr(conditions, "_ROUTES", tmp_path / "route")
-    assert conditions.is_unmetered() is unmetered
+    assert conditions.is_unmetered(tmp_path / "route") is unmetered
 
 
 @pytest.mark.parametrize("raw", [None, b"\xff\xfe", b"a\nwwan0 00000000 x x x x y 00000000"])
-def test_routes_that_cannot_be_read_are_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bytes | None
-) -> None:
+def test_routes_that_cannot_be_read_are_allowed(tmp_path: Path, raw: bytes | None) -> None:
     if raw is not None:
         (tmp_path / "route").write_bytes(raw)
-    monkeypatch.setattr(conditions, "_ROUTES", tmp_path / "route")
-    assert conditions.is_unmetered()
+    assert conditions.is_unmetered(tmp_path / "route")
 
 
 @pytest.mark.parametrize(("load", "idle"), [(0.0, True), (4.0, True), (4.1, False)])
-def test_a_loaded_machine_is_not_idle(
-    monkeypatch: pytest.MonkeyPatch, load: float, idle: bool
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
-    assert conditions.is_idle() is idle
+def test_a_loaded_machine_is_not_idle(load: float, idle: bool) -> None:
+    assert conditions.is_idle(load, cores=4) is idle
 
 
 def test_a_machine_without_a_load_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,27 +162,29 @@ def test_a_record_of_another_store_with_the_same_key_is_refused(tmp_path: Path) 
     store.close()
 
 
-def test_a_round_is_kept_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_round_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
     filled(tmp_path, 2)
-    store = opened(tmp_path)
+    drawn: list[int] = []
+
+    def random_bytes(count: int) -> bytes:
+        """One nonce for each record that is sealed."""
+        drawn.append(count)
+        if len(drawn) == fails_at:
+            raise RuntimeError("the power fails here")
+        return os.urandom(count)
+
+    fails_at = 0
+    store = DeviceStore(tmp_path, lambda: KEY, random_bytes)
     before = everything(store)
     for blocks in ({"ledger": ["two"], "personal": object()}, {"ledger": object()}):
         with pytest.raises(TypeError):
             store.commit_round(b"x" * 16, b"body", blocks)
         assert everything(store) == before
-    seal = DeviceStore._seal
-
-    def seal_no_outbox(self: DeviceStore, table: str, key: object, raw: bytes) -> bytes:
-        if table == "outbox":
-            raise RuntimeError("the power fails here")
-        return seal(self, table, key, raw)
-
-    monkeypatch.setattr(DeviceStore, "_seal", seal_no_outbox)
-    with pytest.raises(RuntimeError):
-        store.commit_round(b"x" * 16, b"body", {"ledger": ["two"]})
-    assert everything(store) == before
+    for record in (1, 2):  # the ledger, and the outgoing bytes after it
+        fails_at = len(drawn) + record
+        with pytest.raises(RuntimeError):
+            store.commit_round(b"x" * 16, b"body", {"ledger": ["two"]})
+        assert everything(store) == before
     store.close()
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fedrap.trainers import Choice, TrainerUnavailable, choose_trainer, make_trainer, select
+from fedrap.trainers import Choice, TrainerUnavailable, choose_trainer, make_trainer
 
 EMPTY: dict[str, str] = {}
 
@@ -30,25 +30,6 @@ def test_an_unknown_name_is_refused(environment: dict[str, str]) -> None:
         choose_trainer(wanted, environment=environment)
     with pytest.raises(ValueError, match="'cuda'"):
         make_trainer("cuda")
-
-
-@pytest.mark.parametrize(("devices", "prefer_gpu"), [(256, False), (1, True)])
-def test_an_accelerator_is_taken_when_the_work_is_worth_it(
-    monkeypatch: pytest.MonkeyPatch, devices: int, prefer_gpu: bool
-) -> None:
-    monkeypatch.setattr(select, "_accelerator", lambda: "cuda")
-    choice = choose_trainer(devices=devices, prefer_gpu=prefer_gpu, environment=EMPTY)
-    assert choice.name == "torch"
-    assert "cuda" in choice.reason
-    assert choose_trainer(environment=EMPTY).name == "onnx"  # a lone device stays on the CPU
-
-
-def test_without_an_accelerator_even_large_batches_run_onnx_runtime(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(select, "_accelerator", lambda: "")
-    choice = choose_trainer(devices=256, environment=EMPTY)
-    assert choice == Choice("onnx", "torch finds no accelerator, so ONNX Runtime on the CPU")
 
 
 def test_numpy_runs_where_onnxruntime_has_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
