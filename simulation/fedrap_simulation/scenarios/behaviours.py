@@ -74,7 +74,7 @@ def draw_kinds(people: int, shares: Behaviours, rng: np.random.Generator) -> lis
 
 
 @dataclass(frozen=True)
-class Temper:
+class DeviceTemper:
     """What one device does differently from the SDK; asked at the steps of its rounds."""
 
     kind: Kind
@@ -97,7 +97,7 @@ class Temper:
 class SimulatedRunner(RoundRunner):
     """The SDK's round, with a phone's speed and with what goes wrong on phones."""
 
-    def __init__(self, temper: Temper, *arguments: Any) -> None:
+    def __init__(self, temper: DeviceTemper, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._temper = temper
 
