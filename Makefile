@@ -59,7 +59,7 @@ $(VENV)/.java: | $(BIN)/uv
 	@touch $@
 
 page: $(VENV)/.test ## the operator's page over the demo's population, to look at
-	@$(BIN)/python -m tools.operator_page --stay
+	@$(BIN)/python -m tools.dashboard --stay
 
 check: $(VENV)/.test ## lint, types and import contracts only
 	@$(BIN)/ruff check .

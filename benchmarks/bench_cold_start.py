@@ -101,7 +101,7 @@ def learn(data: Data, learners: Sequence[int], settings: Settings, seed: int) ->
             history = History(rows, np.ones(len(rows)))
             share = compute_share(pose_share(common, gram, history, method)).update
             values[share.rows] += share.values
-            triangle += share.triangle
+            triangle += share.packed_gram
         total = RoundSum(np.arange(data.items), values, triangle, len(histories))
         learnt = learn_step(state, total, method, learning, step)
         common = CommonItems(step + 1, quantize_rows(learnt.common))

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fedrap.background.scheduler import Pace
-from fedrap_simulation.scenarios.behaviours import Kind, Temper
+from fedrap_simulation.scenarios.behaviours import DeviceTemper, Kind
 from fedrap_simulation.scenarios.compute import LocalEngine
 from fedrap_simulation.scenarios.device import SimulatedDevice
 from fedrap_simulation.scenarios.device_memory import DeviceMemory, SharedReleases
@@ -57,7 +57,7 @@ def virtual(devices: int, rounds: int) -> dict[str, Any]:
     """A run in this process on the virtual clock."""
     scenario = load_scenario("quiet", keys(devices, rounds))
     with tempfile.TemporaryDirectory() as folder:
-        outcome = run_scenario(scenario, LocalEngine(), Path(folder), _say)
+        outcome = run_scenario(scenario, LocalEngine(), Path(folder), _on_progress)
     updates = sum(one.updates for one in outcome.rounds)
     return {
         "clock": "virtual",
@@ -88,7 +88,7 @@ def over_http(devices: int, seconds: float) -> dict[str, Any]:
     }
     scenario = load_scenario("coordinator-crashes", changes)
     with tempfile.TemporaryDirectory() as folder:
-        outcome = run_scenario(scenario, LocalEngine(), Path(folder), _say)
+        outcome = run_scenario(scenario, LocalEngine(), Path(folder), _on_progress)
     updates = sum(one.updates for one in outcome.rounds)
     return {
         "clock": "wall",
@@ -106,9 +106,9 @@ def over_http(devices: int, seconds: float) -> dict[str, Any]:
 def idle_bytes(devices: int = 20_000) -> float:
     """Resident bytes of one device that waits for its next try."""
     scenario = load_scenario("quiet", keys(1000, 1))
-    crowd = load_population(scenario)
+    population = load_population(scenario)
     releases, watch, wire = (
-        SharedReleases(crowd.items),
+        SharedReleases(population.items),
         InvariantChecker(scenario.coordinator),
         InProcess(),
     )
@@ -117,8 +117,10 @@ def idle_bytes(devices: int = 20_000) -> float:
     kept = []
     for number in range(devices):
         rng = np.random.default_rng([SEED, number])
-        state = DeviceMemory(number % len(crowd), crowd, releases, lambda: 0.0, 0.0)
-        temper = Temper(Kind.HONEST, 1.0, Drop(), rng, 0, LocalEngine(), (SEED, number), watch)
+        state = DeviceMemory(number % len(population), population, releases, lambda: 0.0, 0.0)
+        temper = DeviceTemper(
+            Kind.HONEST, 1.0, Drop(), rng, 0, LocalEngine(), (SEED, number), watch
+        )
         transport = SimulatedTransport(wire, Network(), rng, Trouble())
         kept.append(SimulatedDevice(number, state, transport, temper, f"token-{number}", Pace()))
     gc.collect()
@@ -130,7 +132,7 @@ def _resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _say(done: float, words: str) -> None:
+def _on_progress(done: float, words: str) -> None:
     sys.stderr.write(f"{done:4.0%} {words}\n")
 
 

@@ -117,7 +117,7 @@ def table(
             chosen = keys | defences(values)[line] | {"behaviours.poisoning": attackers}
             cell = {"attackers": attackers, "defence": line, **play(name, chosen, seeds)}
             cells.append(cell)
-            _say(name, cell)
+            _on_progress(name, cell)
     return {"scenario": name, "keys": keys, "values": values, "seeds": list(seeds), "cells": cells}
 
 
@@ -139,7 +139,7 @@ def choose(data: Interactions, seeds: range) -> tuple[dict[str, Any], list[dict[
             "ndcg10": round(float(np.mean([one.ndcg10 for one in calm])), 4),
             "exposure": round(float(np.mean([one.exposure for one in attacked])), 4),
         })  # fmt: skip
-        _say("ml-100k, validation", tried[-1])
+        _on_progress("ml-100k, validation", tried[-1])
     good = [one for one in tried if one["exposure"] <= NOBODY] or tried
     best = max(good, key=lambda one: float(one["ndcg10"]))
     values = {name: best[name] for name in ("row_clip", "row_step")}
@@ -161,7 +161,7 @@ def movies(seeds: range) -> dict[str, Any]:
                 numbers = [round(getattr(one, name), 4) for one in found]
                 cell |= {name: round(float(np.mean(numbers)), 4), f"{name}_by_seed": numbers}
             cells.append(cell)
-            _say("ml-100k", cell)
+            _on_progress("ml-100k", cell)
     return {"data": "ml-100k", "values": values, "clip": MOVIES_CLIP, "seeds": list(seeds),
             "chosen_from": tried, "chosen_on_seeds": list(CHOOSING), "nobody": NOBODY,
             "rounds": ROUNDS, "cohort": COHORT, "cap": CAP, "eta": ETA, "decay": DECAY,
@@ -177,7 +177,7 @@ def shrinking(keys: dict[str, Any], values: dict[str, float], seeds: range) -> l
         with _cone_unchecked() if not checked else _as_it_is():
             cell = {"triangles_checked": checked, **play("poisoned", chosen, seeds)}
         cells.append(cell)
-        _say("shrink", cell)
+        _on_progress("shrink", cell)
     return cells
 
 
@@ -197,7 +197,7 @@ def _as_it_is() -> Iterator[None]:
     yield
 
 
-def _say(name: str, cell: dict[str, Any]) -> None:
+def _on_progress(name: str, cell: dict[str, Any]) -> None:
     words = " ".join(f"{key}={value}" for key, value in cell.items())
     sys.stderr.write(f"{name}: {words}\n")
 

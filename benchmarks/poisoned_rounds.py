@@ -102,7 +102,7 @@ def _pushed(total: RoundSum, common: Matrix, promoted: int, count: int) -> Round
     values[total.rows] = total.values
     values[promoted] += push
     rows = np.union1d(total.rows, [promoted])
-    return RoundSum(rows, values[rows], total.triangle, total.devices + count, total.bound)
+    return RoundSum(rows, values[rows], total.packed_gram, total.devices + count, total.bound)
 
 
 def _ask(

@@ -81,7 +81,8 @@ def shares() -> File:
             {
                 "comment": comment, "valid": True, "dim": dim, "rows": rows, "values": values,
                 "triangle": triangle, "uniform": uniform, "bytes": raw.hex(),
-                "decoded_values": back.values.tolist(), "decoded_triangle": back.triangle.tolist(),
+                "decoded_values": back.values.tolist(),
+                "decoded_triangle": back.packed_gram.tolist(),
             }
         )  # fmt: skip
     about = (

@@ -72,7 +72,7 @@ def _update_case(comment: str, taps: Case, method: SolveMethod, rule: Privacy) -
         "comment": comment, "valid": True, "model": _SOME, "history": taps,
         "method": builtins(method), "privacy": builtins(rule), "loss": rounded(share.loss),
         "rows": sent.rows.tolist(), "values": rounded(sent.values),
-        "triangle": rounded(sent.triangle), "fits": sent.fits,
+        "triangle": rounded(sent.packed_gram), "fits": sent.fits,
     }  # fmt: skip
 
 

@@ -214,7 +214,7 @@ def shares_of_rounds() -> File:
                 "method": builtins(method), "clip": clip, "user": rounded(share.user),
                 "loss": rounded(share.loss), "norm": rounded(share.update.norm()),
                 "rows": sent.rows.tolist(), "values": rounded(sent.values),
-                "triangle": rounded(sent.triangle),
+                "triangle": rounded(sent.packed_gram),
             }
         )  # fmt: skip
     about = (

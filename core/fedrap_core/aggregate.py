@@ -1,10 +1,10 @@
 """Summing a round: one device after the other, in memory that does not depend on how many.
 
 Every update is clipped again here: a device's own clip is a courtesy, this one is the bound that
-the privacy claim rests on. A triangle that no x x' could have given is moved to one that could.
+the privacy claim rests on. A Gram matrix that no x x' could have given is moved to one that could.
 Noise goes to every row, touched or not, or the rows would tell.
 
-A release's noise is one vector: first the clipping bits' sum, then the triangle, then the rows.
+A release's noise is one vector: the clipping bits' sum, the packed Gram matrix, then the rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Accumulator:
         self._bound = clip if row_clip is None else min(clip, row_clip)
         self._fitting = 0.0
         self._values = np.zeros((size, dim))
-        self._triangle = np.zeros(packed_size(dim))
+        self._packed_gram = np.zeros(packed_size(dim))
         self._touched = np.zeros(size, dtype=np.bool_)
         self._devices = 0
 
@@ -55,7 +55,7 @@ class Accumulator:
         update = clip_to_norm(clip_rows(update, self._row_clip), self._clip)
         update = keep_semidefinite(update, dim)  # the nearest one is never longer
         self._values[update.rows] += update.values
-        self._triangle += update.triangle
+        self._packed_gram += update.packed_gram
         self._touched[update.rows] = True
         self._fitting += min(1, max(-1, update.fits)) / 2
         self._devices += 1
@@ -67,17 +67,17 @@ class Accumulator:
         if noise == 0:
             rows = np.flatnonzero(self._touched)
             return RoundSum(
-                rows, self._values[rows], self._triangle.copy(), self._devices, self._bound
+                rows, self._values[rows], self._packed_gram.copy(), self._devices, self._bound
             )
         size, dim = self._values.shape
         stddev = noise * self._clip
-        corner = 1 + len(self._triangle)
+        corner = 1 + len(self._packed_gram)
         drawn = release_noise(key, step, corner + size * dim, stddev, coefficients)
         values: npt.NDArray[np.float64] = self._values + drawn[corner:].reshape(size, dim)
-        triangle = self._triangle + drawn[1:corner]
+        packed = self._packed_gram + drawn[1:corner]
         series = inverse_series(coefficients, max(1, step))  # N_t = sum_s h_s·Z_{t-s}
         spread = stddev * math.sqrt(sum(weight**2 for weight in series))
-        return RoundSum(np.arange(size), values, triangle, self._devices, self._bound, spread)
+        return RoundSum(np.arange(size), values, packed, self._devices, self._bound, spread)
 
     def fitting(
         self, noise: float, key: bytes, step: int, coefficients: Sequence[float] = INDEPENDENT

@@ -9,8 +9,7 @@
     ├─ WrongShape           well-formed numbers that do not fit the round's model
     ├─ NotFinite            a number is NaN, infinite or absurdly large
     ├─ BrokenModel          a release whose matrix nobody should compute with
-    ├─ Diverged             local training ran away; keep the old state, drop the round
-    └─ BudgetSpent          the privacy ledger says no
+    └─ Diverged             local training ran away; keep the old state, drop the round
 
 A plain ValueError means that the caller made a mistake in code.
 """
@@ -54,7 +53,3 @@ class BrokenModel(FedRapError):
 
 class Diverged(FedRapError):
     """Local training gave numbers that are not finite or grew too fast; nothing was changed."""
-
-
-class BudgetSpent(FedRapError):
-    """The privacy ledger refuses: the cap, the separation or the total is reached."""

@@ -1,4 +1,4 @@
-"""What one device sends: some rows of a delta of C and one triangle, as one vector.
+"""What one device sends: some rows of a delta of C and a packed Gram matrix.
 
 Also the sizes that messages are padded to, so that a length says little about a history.
 """
@@ -27,10 +27,10 @@ def pack_gram(square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(square[np.triu_indices(len(square))])
 
 
-def unpack_gram(triangle: npt.NDArray[np.float64], dim: int) -> npt.NDArray[np.float64]:
+def unpack_gram(packed: npt.NDArray[np.float64], dim: int) -> npt.NDArray[np.float64]:
     """The symmetric matrix of an upper triangle: (k, k)."""
     square = np.zeros((dim, dim))
-    square[np.triu_indices(dim)] = triangle
+    square[np.triu_indices(dim)] = packed
     return square + np.triu(square, 1).T
 
 
@@ -40,12 +40,12 @@ class RowUpdate:
 
     rows: Rows  # (n,) ascending, distinct
     values: npt.NDArray[np.float64]  # (n, k)
-    triangle: npt.NDArray[np.float64]  # (k(k+1)/2,)
+    packed_gram: npt.NDArray[np.float64]  # (k(k+1)/2,)
     fits: int = 0  # 1: within the clip as it was computed, -1: above it, 0: nobody asked
 
     def norm(self) -> float:
-        """Euclidean norm of rows and triangle."""
-        return float(np.sqrt(np.sum(self.values**2) + np.sum(self.triangle**2)))
+        """Euclidean norm of rows and packed Gram matrix."""
+        return float(np.sqrt(np.sum(self.values**2) + np.sum(self.packed_gram**2)))
 
     def check(self, size: int, dim: int) -> None:
         """Fits a model of `size` rows and `dim` columns, and is finite.
@@ -56,13 +56,13 @@ class RowUpdate:
         """
         if self.rows.ndim != 1 or self.values.shape != (len(self.rows), dim):
             raise WrongShape(f"expected rows of {dim} numbers, got {self.values.shape}")
-        if self.triangle.shape != (packed_size(dim),):
+        if self.packed_gram.shape != (packed_size(dim),):
             raise WrongShape(f"expected a triangle of {packed_size(dim)} numbers")
         if len(self.rows) and (self.rows[0] < 0 or self.rows[-1] >= size):
             raise WrongShape(f"the model has {size} rows")
         if np.any(np.diff(self.rows) <= 0):
             raise WrongShape("rows must be ascending and distinct")
-        for part in (self.values, self.triangle):
+        for part in (self.values, self.packed_gram):
             if not np.all(np.abs(part) <= LARGEST):  # also false for NaN
                 raise NotFinite("a value is not finite or above 1e9")
 
@@ -79,15 +79,15 @@ def keep_semidefinite(update: RowUpdate, dim: int) -> RowUpdate:
     A negative one would shrink S, and with it the curvature: every push on a row would count
     for more. What rounding to int8 does to an honest triangle is let through as it is.
     """
-    slack = np.sqrt(dim) * float(np.abs(update.triangle).max(initial=0.0)) / 127.0
+    slack = np.sqrt(dim) * float(np.abs(update.packed_gram).max(initial=0.0)) / 127.0
     if slack == 0.0:
         return update
-    square = unpack_gram(update.triangle, dim)
+    square = unpack_gram(update.packed_gram, dim)
     try:
         np.linalg.cholesky(square + slack * np.eye(dim))
     except np.linalg.LinAlgError:
-        triangle = pack_gram(nearest_semidefinite(square))
-        return RowUpdate(update.rows, update.values, triangle, update.fits)
+        packed = pack_gram(nearest_semidefinite(square))
+        return RowUpdate(update.rows, update.values, packed, update.fits)
     return update
 
 

@@ -13,7 +13,7 @@ def main(argv: list[str] | None = None) -> int:
         if importlib.util.find_spec(name) is None:
             sys.stderr.write(f"fedrap-sim needs {name}: pip install 'fedrap[simulation]'\n")
             return 2
-    if (sys.argv[1:] if argv is None else argv)[:1] == ["field"]:
+    if (sys.argv[1:] if argv is None else argv)[:1] in (["scenario"], ["field"]):
         # Thousands of small solves: threads of BLAS would only wait for each other.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from fedrap_simulation.commands import run

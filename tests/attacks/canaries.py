@@ -132,7 +132,7 @@ class Audit:
         for step, sent in enumerate(bodies, 1):
             summed = await aggregator.total(_one_chunk(sent), _COMMON, plan, TASK, step)
             total = summed.total
-            found.append(np.concatenate([total.triangle, total.values.ravel()]))
+            found.append(np.concatenate([total.packed_gram, total.values.ravel()]))
         return self._measure(np.array(found) / self.privacy.clip)  # in units of the clip
 
     def _plan(self) -> Plan:

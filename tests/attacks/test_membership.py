@@ -36,7 +36,7 @@ def _shares() -> tuple[list[Vector], Accumulator]:
             total.add(update)
         values = np.zeros((SIZE, DIM))
         values[update.rows] = update.values
-        vectors.append(np.concatenate([update.triangle, values.ravel()]))
+        vectors.append(np.concatenate([update.packed_gram, values.ravel()]))
     return vectors, total
 
 
@@ -48,7 +48,7 @@ def _success(vectors: list[Vector], total: Accumulator, noise: float) -> float:
         released = total.total(noise, bytes([key]) * 32, 1)
         values = np.zeros((SIZE, DIM))
         values[released.rows] = released.values
-        seen = np.concatenate([released.triangle, values.ravel()])
+        seen = np.concatenate([released.packed_gram, values.ravel()])
         found.append(auc(np.array([vector @ seen for vector in vectors]), members))
     return float(np.mean(found))
 

@@ -29,7 +29,7 @@ def test_solve_of_a_case_to_follow_by_hand(trainer: Trainer) -> None:
     (share,) = trainer.solve([problem])
     assert_close(share.user, [2 / 3], "user")
     assert_close(share.update.values, [[-4 / 9]], "gradients")
-    assert_close(share.update.triangle, [4 / 9], "triangle")
+    assert_close(share.update.packed_gram, [4 / 9], "triangle")
     assert_close(share.loss, 1 / 3, "loss")
 
 

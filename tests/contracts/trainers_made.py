@@ -32,7 +32,7 @@ def assert_close(found: Numbers, truth: Numbers, what: str) -> None:
 def assert_shares(found: LocalShare, truth: LocalShare) -> None:
     assert_close(found.user, truth.user, "user")
     assert_close(found.update.values, truth.update.values, "gradients")
-    assert_close(found.update.triangle, truth.update.triangle, "triangle")
+    assert_close(found.update.packed_gram, truth.update.packed_gram, "triangle")
     assert_close(found.loss, truth.loss, "loss")
     assert found.update.rows.tolist() == truth.update.rows.tolist()
     assert found.update.values.dtype == np.float64
@@ -45,7 +45,7 @@ def assert_results(found: PaperResult, truth: PaperResult) -> None:
     assert_close(found.update.values, truth.update.values, "delta")
     assert_close(found.losses, truth.losses, "losses")
     assert found.update.rows.tolist() == truth.update.rows.tolist()
-    assert not found.update.triangle.any()
+    assert not found.update.packed_gram.any()
 
 
 def share_of(

@@ -33,7 +33,7 @@ def test_the_order_of_devices_does_not_matter(seed: int) -> None:
     back = _summed(shuffled, clip=5.0).total(0.0, KEY, 0)
     assert np.array_equal(there.rows, back.rows)
     assert np.allclose(there.values, back.values, rtol=0, atol=1e-9)
-    assert np.allclose(there.triangle, back.triangle, rtol=0, atol=1e-9)
+    assert np.allclose(there.packed_gram, back.packed_gram, rtol=0, atol=1e-9)
     assert there.devices == back.devices == 8
 
 
@@ -52,7 +52,7 @@ def test_an_update_above_the_clip_is_clipped_again() -> None:
     """A device's own clip is a courtesy; this one is the bound."""
     update = random_update(np.random.default_rng(1), spread=100.0)
     released = _summed([update], clip=2.0).total(0.0, KEY, 0)
-    norm = np.sqrt(np.sum(released.values**2) + np.sum(released.triangle**2))
+    norm = np.sqrt(np.sum(released.values**2) + np.sum(released.packed_gram**2))
     assert norm == pytest.approx(2.0)
     assert np.allclose(released.values, update.values * 2.0 / update.norm())
 
@@ -67,7 +67,7 @@ def test_without_noise_only_touched_rows_are_released() -> None:
 
 def test_a_row_that_cancels_out_was_still_touched() -> None:
     update = random_update(np.random.default_rng(3), count=2)
-    opposite = RowUpdate(update.rows, -update.values, -update.triangle)
+    opposite = RowUpdate(update.rows, -update.values, -update.packed_gram)
     released = _summed([update, opposite]).total(0.0, KEY, 0)
     assert np.array_equal(released.rows, update.rows)
     assert not released.values.any()
@@ -82,7 +82,7 @@ def test_with_noise_every_row_and_the_triangle_are_noised(seed: int) -> None:
     assert np.array_equal(noised.rows, np.arange(SIZE))
     full = np.zeros((SIZE, DIM))
     full[exact.rows] = exact.values
-    added = np.concatenate([noised.triangle - exact.triangle, (noised.values - full).ravel()])
+    added = np.concatenate([noised.packed_gram - exact.packed_gram, (noised.values - full).ravel()])
     assert np.allclose(added, release_noise(KEY, 5, 1 + 10 + SIZE * DIM, 1.5)[1:], atol=1e-12)
     assert np.all(added != 0.0)
 
@@ -97,9 +97,9 @@ def test_what_was_released_does_not_change_when_more_is_added() -> None:
     update = random_update(np.random.default_rng(5))
     total = _summed([update])
     released = total.total(0.0, KEY, 0)
-    triangle, values = released.triangle.copy(), released.values.copy()
+    triangle, values = released.packed_gram.copy(), released.values.copy()
     total.add(update)
-    assert np.array_equal(released.triangle, triangle)
+    assert np.array_equal(released.packed_gram, triangle)
     assert np.array_equal(released.values, values)
 
 
@@ -122,14 +122,14 @@ def test_a_refused_update_is_not_counted(update: RowUpdate, error: type[FedRapEr
     assert total.devices == after.devices == 1
     assert np.array_equal(before.rows, after.rows)
     assert np.array_equal(before.values, after.values)
-    assert np.array_equal(before.triangle, after.triangle)
+    assert np.array_equal(before.packed_gram, after.packed_gram)
 
 
 def test_a_round_of_nobody_sums_to_nothing() -> None:
     released = Accumulator(SIZE, DIM, 1.0).total(0.0, KEY, 0)
     assert released.devices == 0
     assert len(released.rows) == 0
-    assert not released.triangle.any()
+    assert not released.packed_gram.any()
 
 
 def test_a_row_above_the_row_clip_is_clipped_again_before_the_whole() -> None:
@@ -138,7 +138,7 @@ def test_a_row_above_the_row_clip_is_clipped_again_before_the_whole() -> None:
     total.add(update)
     released = total.total(0.0, KEY, 0)
     assert np.all(np.linalg.norm(released.values, axis=1) <= 0.5 + 1e-12)
-    assert np.array_equal(released.triangle, update.triangle)
+    assert np.array_equal(released.packed_gram, update.packed_gram)
 
 
 def test_banded_noise_is_the_same_when_the_sum_is_made_again() -> None:
@@ -146,7 +146,7 @@ def test_banded_noise_is_the_same_when_the_sum_is_made_again() -> None:
     total = _summed([random_update(np.random.default_rng(4))])
     one, other = total.total(1.0, KEY, 6, bands), total.total(1.0, KEY, 6, bands)
     assert np.array_equal(one.values, other.values)
-    assert np.array_equal(one.triangle, other.triangle)
+    assert np.array_equal(one.packed_gram, other.packed_gram)
     assert not np.array_equal(one.values, total.total(1.0, KEY, 6).values)
 
 
@@ -154,7 +154,7 @@ def test_the_bits_are_summed_bounded_and_noised_with_noise_of_their_own() -> Non
     total = Accumulator(SIZE, DIM, 1e6)
     for fits in (1, 1, -1, 0, 90):  # no device has more than one vote, whatever it says
         made = random_update(np.random.default_rng(8))
-        total.add(RowUpdate(made.rows, made.values, made.triangle, fits))
+        total.add(RowUpdate(made.rows, made.values, made.packed_gram, fits))
     assert total.fitting(0.0, KEY, 3) == pytest.approx(1.0)
     drawn = release_noise(KEY, 3, 1, 4.0)[0]
     assert total.fitting(4.0, KEY, 3) == pytest.approx(1.0 + drawn)
@@ -165,5 +165,5 @@ def test_the_noise_of_the_bits_is_no_noise_of_the_update() -> None:
     total = _summed([random_update(np.random.default_rng(9))])
     exact, noised = total.total(0.0, KEY, 3), total.total(1.0, KEY, 3)
     bit = total.fitting(1.0, KEY, 3)  # no device has a bit here: the noise alone
-    others = (noised.triangle - exact.triangle) / 1e6  # in units of the clip
+    others = (noised.packed_gram - exact.packed_gram) / 1e6  # in units of the clip
     assert not np.any(np.isclose(others, bit, atol=1e-6))

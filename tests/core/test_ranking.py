@@ -108,7 +108,7 @@ def test_on_a_checkerboard_the_withheld_item_ranks_first() -> None:
         for rows in liked:
             share = compute_share(pose_share(common, gram, history_of(*rows), method)).update
             values[share.rows] += share.values
-            triangle += share.triangle
+            triangle += share.packed_gram
         total = RoundSum(np.arange(users), values, triangle, users)
         state = learn_step(state, total, method, learning, step)
     common = CommonItems(10, quantize_rows(state.common))

@@ -149,7 +149,7 @@ def replay_share(case: Case) -> None:
     assert share.encode_share(update, np.array(case["uniform"])) == raw
     assert back.rows.tolist() == case["rows"]
     assert back.values.tolist() == case["decoded_values"]
-    assert back.triangle.tolist() == case["decoded_triangle"]
+    assert back.packed_gram.tolist() == case["decoded_triangle"]
 
 
 def replay_release(case: Case) -> None:
@@ -219,7 +219,7 @@ def replay_share_of_round(case: Case) -> None:
     _near(made.loss, case["loss"])
     _near(made.update.norm(), case["norm"])
     _near(sent.values, np.reshape(case["values"], (-1, method.dim)))
-    _near(sent.triangle, case["triangle"])
+    _near(sent.packed_gram, case["triangle"])
 
 
 def replay_learn_step(case: Case) -> None:
@@ -248,7 +248,7 @@ def replay_update_of_round(case: Case) -> None:
     assert sent.fits == case["fits"]
     _near(made.loss, case["loss"])
     _near(sent.values, np.reshape(case["values"], (-1, method.dim)))
-    _near(sent.triangle, case["triangle"])
+    _near(sent.packed_gram, case["triangle"])
 
 
 def replay_ledger(case: Case) -> None:

@@ -30,7 +30,7 @@ def _settings(noise: float = 1.0, clip: float = 2.0, **more: object) -> Settings
 
 def _voting(fits: int) -> RowUpdate:
     made = one_cell(0)
-    return RowUpdate(made.rows, made.values, made.triangle, fits)
+    return RowUpdate(made.rows, made.values, made.packed_gram, fits)
 
 
 async def _clip_in_force(served: EncodedRelease) -> float:

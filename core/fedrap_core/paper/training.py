@@ -110,14 +110,14 @@ def finish(problem: PaperProblem, model: LocalModel, losses: Vector) -> PaperRes
     """
     check_result(problem, model, losses)
     dim = len(model.user)
-    triangle = np.zeros(packed_size(dim))  # `solve` has x x' here; one format serves both
+    packed = np.zeros(packed_size(dim))  # `solve` has x x' here; one format serves both
     if not problem.shares:
-        update = RowUpdate(np.zeros(0, dtype=np.int64), np.zeros((0, dim)), triangle)
+        update = RowUpdate(np.zeros(0, dtype=np.int64), np.zeros((0, dim)), packed)
         return PaperResult(model.user, model.bias, model.personal, update, losses)
     rows = np.concatenate([problem.own_rows, problem.other_rows])
     moved = np.concatenate([model.own - problem.start.own, model.other - problem.start.other])
     order = np.argsort(rows, kind="stable")
-    update = RowUpdate(rows[order], moved[order], triangle)
+    update = RowUpdate(rows[order], moved[order], packed)
     return PaperResult(model.user, model.bias, model.personal, update, losses)
 
 

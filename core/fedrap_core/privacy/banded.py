@@ -38,13 +38,8 @@ def sum_error(coefficients: Sequence[float], steps: int) -> float:
     return math.sqrt(float(often @ prefix**2) / steps)
 
 
-def charged_error(coefficients: Sequence[float], steps: int) -> float:
-    """`sum_error` with the noise that makes mu the same for every strategy: what to compare."""
-    return math.hypot(*coefficients) * sum_error(coefficients, steps)
-
-
 def optimal_coefficients(bands: int, steps: int) -> tuple[float, ...]:
-    """The c of `bands` numbers with the least `charged_error` over `steps`, to four digits.
+    """The c of `bands` numbers with the least |c|·`sum_error` over `steps`, to four digits.
 
     BFGS on the logarithm of the squared error; its gradient is exact:
     d(prefix)/dc_j = -x^j·prefix(x)/c(x) as power series.

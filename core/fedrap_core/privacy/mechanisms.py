@@ -26,12 +26,12 @@ CLIP_RANGE = (1e-6, 1e6)  # where an adapted clip stays
 
 
 def clip_to_norm(update: RowUpdate, limit: float) -> RowUpdate:
-    """The whole update, rows and triangle together, scaled down to norm `limit` at most."""
+    """The whole update, rows and Gram matrix together, scaled down to norm `limit` at most."""
     norm = update.norm()
     if norm <= limit:
         return update
     factor = limit / norm
-    return RowUpdate(update.rows, update.values * factor, update.triangle * factor, update.fits)
+    return RowUpdate(update.rows, update.values * factor, update.packed_gram * factor, update.fits)
 
 
 def clip_rows(update: RowUpdate, limit: float | None) -> RowUpdate:
@@ -42,7 +42,7 @@ def clip_rows(update: RowUpdate, limit: float | None) -> RowUpdate:
     if np.all(norms <= limit):
         return update
     values = update.values * np.minimum(1.0, limit / np.maximum(norms, limit))[:, None]
-    return RowUpdate(update.rows, values, update.triangle, update.fits)
+    return RowUpdate(update.rows, values, update.packed_gram, update.fits)
 
 
 def clip_share(update: RowUpdate, privacy: Privacy) -> RowUpdate:
@@ -50,7 +50,7 @@ def clip_share(update: RowUpdate, privacy: Privacy) -> RowUpdate:
     update = clip_rows(update, privacy.row_clip)
     fits = 0 if privacy.adapt is None else 1 if update.norm() <= privacy.clip else -1
     clipped = clip_to_norm(update, privacy.clip)
-    return RowUpdate(clipped.rows, clipped.values, clipped.triangle, fits)
+    return RowUpdate(clipped.rows, clipped.values, clipped.packed_gram, fits)
 
 
 def adapted_clip(clip: float, adapt: Adapt, fitting: float, devices: int) -> float:

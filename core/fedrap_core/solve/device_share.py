@@ -1,7 +1,9 @@
 """What a device adds to a round of `solve`: its history as a whole, and what came next in it.
 
-With x from the whole history, flat (learn.py), and x_t from the items before item j_t, weighed by
-recency as for recommending, n items and T prefixes, the newest ones, a device sends
+The device solves x with flat weights a_j over the items it touched, and sends for those rows
+    g_j = a_j·(<x, C_j> - 1)·x        and once the Gram matrix x x', packed.
+With x_t solved in the same way from the items before item j_t, weighed by recency as for
+recommending, n items and T prefixes, the newest ones, it sends
     g_j     = (1 - phi)·a_j(<x,C_j> - 1)·x   + phi·(n/T)·sum_{t: j_t = j} a_j(<x_t,C_j> - 1)·x_t
     x x'    = (1 - phi)·x x'                 + phi·(1/T)·sum_t x_t x_t'
 which is the gradient of explaining every item by all, and each by those before it. Both have the
@@ -72,12 +74,12 @@ def compute_share(problem: ShareProblem) -> LocalShare:
     user, _ = solve_user(problem.own, problem.weights, problem.base)  # x, (k,)
     predicted = problem.own @ user  # (n,)
     gradients = np.outer(problem.weights * (predicted - 1.0), user)  # (n, k)
-    triangle = pack_gram(np.outer(user, user))  # (k(k+1)/2,)
+    packed = pack_gram(np.outer(user, user))  # (k(k+1)/2,)
     # At the minimum the objective is sum a - sum a·<x,C>; at x = 0 it is sum a.
     total = float(problem.weights.sum())
     loss = 1.0 - float(problem.weights @ predicted) / total if total else 1.0
     loss = min(1.0, max(0.0, loss))  # rounding
-    return LocalShare(RowUpdate(problem.rows, gradients, triangle), user, loss)
+    return LocalShare(RowUpdate(problem.rows, gradients, packed), user, loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +144,6 @@ def join_shares(problem: RoundProblem, shares: Sequence[LocalShare]) -> LocalSha
     values = (1.0 - share) * whole.update.values  # (n, k)
     # No item is the target of two prefixes, so plain indexing adds each once.
     values[problem.targets] += share * len(values) / count * missed[:, None] * users
-    triangle = (1.0 - share) * whole.update.triangle
-    triangle = triangle + share / count * pack_gram(users.T @ users)
-    return LocalShare(RowUpdate(whole.update.rows, values, triangle), whole.user, whole.loss)
+    packed = (1.0 - share) * whole.update.packed_gram
+    packed = packed + share / count * pack_gram(users.T @ users)
+    return LocalShare(RowUpdate(whole.update.rows, values, packed), whole.user, whole.loss)

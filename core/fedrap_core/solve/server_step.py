@@ -1,22 +1,19 @@
-"""`solve` across devices: what a device adds to a round, and the coordinator's step on C.
+"""The coordinator's step on C from a round's noised sum, and how far one row may move in it.
 
-The device solves x with flat weights a_j and sends for its own rows only
-    g_j = a_j·(<x, C_j> - 1)·x        and once the upper triangle of x x'.
-The coordinator, with n devices in the round and S the running mean of x x':
+With n devices in the round, g_j and x x' as devices send them (device_share.py), and S the running
+mean of x x':
     grad_j = mean g_j + w0·C_j S + (lambda_C/N)·C_j
     H      = (w0 + alpha·p)·S + (lambda_C/N)·I
     C_j   <- C_j - eta·grad_j·H^-1                     only rows that this round touched
-             and no further than its reach (support.py), where `row_step` is set
+             and no further than its reach, where `row_step` is set
     C     <- C with its smallest entries set to zero   a share of them, growing
 All of it is linear in what devices send. N is the population, p the mean share of the catalogue
 in one history: two scalars of the settings, not statistics that would have to leave a device.
 
-How many devices stand behind a row of C, and how far the row may move: against promoted items.
-
-The sum of a row is at most (devices that touched it) x bound long, so its norm over the bound is a
-number of devices that touched it at the least. It comes from the noised sum alone: devices tell
-nothing more for it, and it costs no epsilon. s devices that work together fake at most s in a
-round, s·K in their lives.
+Against promoted items a row has a support, the number of devices that stand behind it. The sum of
+a row is at most (devices that touched it) x bound long, so its norm over the bound is the least
+number of devices that touched it. It comes from the noised sum alone: devices tell nothing more
+for it, and it costs no epsilon. s devices that work together fake at most s in a round.
 """
 
 from __future__ import annotations
@@ -138,7 +135,7 @@ class RoundSum:
 
     rows: Rows  # (t,) rows that may change, ascending
     values: Matrix  # (t, k) sum of g_j
-    triangle: npt.NDArray[np.float64]  # (k(k+1)/2,) sum of the triangles of x x'
+    packed_gram: npt.NDArray[np.float64]  # (k(k+1)/2,) sum of the packed Gram matrices x x'
     devices: int
     bound: float = math.inf  # the longest row of one device; inf: not known, no support is counted
     spread: float = 0.0  # standard deviation of the noise in each number
@@ -181,11 +178,11 @@ def learn_step(
         BrokenModel: the round's sum would give a C that is not finite.
     """
     dim = state.common.shape[1]
-    if total.devices < 1 or (state.gram is None and not np.any(total.triangle)):
+    if total.devices < 1 or (state.gram is None and not np.any(total.packed_gram)):
         return state
-    if not (np.all(np.isfinite(total.values)) and np.all(np.isfinite(total.triangle))):
+    if not (np.all(np.isfinite(total.values)) and np.all(np.isfinite(total.packed_gram))):
         raise BrokenModel("the sum of the round is not finite")
-    seen = unpack_gram(total.triangle / total.devices, dim)  # (k, k)
+    seen = unpack_gram(total.packed_gram / total.devices, dim)  # (k, k)
     seen = nearest_semidefinite(seen)  # noise can push a mean of x x' out of its cone
     gram = (
         seen if state.gram is None else learning.memory * state.gram + (1 - learning.memory) * seen

@@ -1,9 +1,7 @@
-"""A release of C as a message, and the hash that names its numbers.
+"""A release of C as a message, whole or as a delta, and the hash that names its numbers.
 
-int8 rows of which many entries are exact zeros: a bitmap of the others, and the others alone.
-
-Half of C is zeros. gzip finds them, but not for less than a bit each and the harm they do to its
-matches; a bitmap states them and leaves it the numbers.
+Half of C is exact zeros. gzip finds them, but not for less than a bit each and the harm they do to
+its matches; so a bitmap states which entries are not zero, and only those are sent.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from fedrap_core.wire.keys import public_from_point, public_point
 from fedrap_core.wire.messages import Offer, Update
 
 _SUITE = Suite(KEM.P256, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
-OVERHEAD = 65 + 16  # encapsulated point and tag
 
 
 def seal_id(public: ec.EllipticCurvePublicKey) -> bytes:

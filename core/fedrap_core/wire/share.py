@@ -36,7 +36,7 @@ def encode_share(update: RowUpdate, uniform: Floats) -> bytes:
     """The padded plaintext of an update; `uniform` are numbers in [0, 1) for the rounding."""
     count, dim = update.values.shape
     folded = np.zeros(folded_rows(dim) * dim)
-    folded[: packed_size(dim)] = update.triangle
+    folded[: packed_size(dim)] = update.packed_gram
     rows = quantize_rows(update.values, uniform[:count])
     triangle = quantize_rows(folded.reshape(-1, dim), uniform[count:])
     body = encode(

@@ -10,7 +10,7 @@ from fedrap_simulation.commands.data import add_data_parser
 from fedrap_simulation.commands.demo import add_demo_parser
 from fedrap_simulation.commands.evaluate import add_evaluate_parser
 from fedrap_simulation.commands.reproduce import add_reproduce_parser
-from fedrap_simulation.commands.scenario import add_field_parser
+from fedrap_simulation.commands.scenario import add_scenario_parser
 
 
 def run(argv: list[str] | None = None) -> int:
@@ -30,5 +30,5 @@ def _parser() -> argparse.ArgumentParser:
     add_data_parser(commands)
     add_evaluate_parser(commands)
     add_reproduce_parser(commands)
-    add_field_parser(commands)
+    add_scenario_parser(commands)
     return parser

@@ -134,7 +134,7 @@ def _summary(result: DemoResult) -> Table:
 def _epsilon_words(result: DemoResult) -> tuple[str, str]:
     rounds = f"{result.participations} rounds a device"
     if result.epsilon is None:
-        return "infinite", f"no noise, so nothing is promised ({rounds})"
+        return "infinite", f"no noise, so nothing is guaranteed ({rounds})"
     words = [f"delta {result.delta:.0e}, noise {result.noise:g} x clip, {rounds}, unamplified"]
     # At equal noise per device the noise of the sum grows with the crowd, and epsilon falls.
     for crowd in (10, 100):

@@ -34,7 +34,9 @@ def add_evaluate_parser(commands: Any) -> None:
     parser.add_argument("--min-interactions", type=int, default=10)
     parser.add_argument("--data-dir", type=Path, help="where named sets lie; or FEDRAP_DATA")
     parser.add_argument("--against", default=None, help="compare with this one, user by user")
-    parser.add_argument("--epsilon", type=float, help="a promise to each user, for fedrap, c-only")
+    parser.add_argument(
+        "--epsilon", type=float, help="a guarantee to each user, for fedrap, c-only"
+    )
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument("--noise", choices=["banded", "independent"], default="banded")
     parser.add_argument("--no-tune", action="store_true", help="built-in settings as they are")
@@ -72,7 +74,7 @@ def read_changes(lines: list[str]) -> dict[str, dict[str, Any]]:
 
 def make_request(arguments: argparse.Namespace) -> Request:
     """What was asked for on the command line."""
-    from fedrap_simulation.evaluation.results import Promise
+    from fedrap_simulation.evaluation.results import PrivacyTarget
     from fedrap_simulation.evaluation.runner import Request
 
     methods = tuple(dict.fromkeys(one for one in arguments.method.split(",") if one))
@@ -82,14 +84,14 @@ def make_request(arguments: argparse.Namespace) -> Request:
             raise BadData(f"--set changes {name}, which is not among the methods")
     if not methods:
         raise BadData("--method wants at least one name")
-    promise = None
+    target = None
     if arguments.epsilon is not None:
         if not (arguments.epsilon > 0 and 0 < arguments.delta < 1):
             raise BadData("--epsilon wants a number above 0, --delta one between 0 and 1")
         banded = arguments.noise == "banded"
-        promise = Promise(epsilon=arguments.epsilon, delta=arguments.delta, banded=banded)
+        target = PrivacyTarget(epsilon=arguments.epsilon, delta=arguments.delta, banded=banded)
     return Request(
-        promise=promise,
+        target=target,
         data=arguments.data,
         methods=methods,
         protocol=arguments.protocol,

@@ -1,4 +1,4 @@
-"""`fedrap-sim field` on the command line."""
+"""`fedrap-sim scenario` on the command line; `field` is its old name."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from pathlib import Path
 from typing import Any
 
 
-def add_field_parser(commands: Any) -> None:
-    """`field` among the commands."""
+def add_scenario_parser(commands: Any) -> None:
+    """`scenario` among the commands."""
     from fedrap_simulation.scenarios.scenario import library
 
     parser = commands.add_parser(
-        "field",
+        "scenario",
+        aliases=["field"],
         help="many devices against the real coordinator: quality, epsilon, traffic, faults",
         description="Run a scenario: the SDK's own decisions and the real coordinator. Writes "
         f"report.html and outcome.json. Ready scenarios: {', '.join(library())}.",
     )
     parser.add_argument("scenario", help="a TOML file, or the name of a ready scenario")
-    parser.add_argument("--out", type=Path, default=Path("field"), help="folder for the report")
+    parser.add_argument("--out", type=Path, default=Path("scenario"), help="folder for the report")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="change a key: network.loss=0.2; may be given again")  # fmt: skip
     parser.add_argument("--engine", choices=["local", "ray"], default="local")
     parser.add_argument("--ray-address", help="a cluster that is there; else one on this machine")
     parser.add_argument("--data-dir", type=Path, help="where named sets lie; or FEDRAP_DATA")
     parser.add_argument("--json", type=Path, help="the outcome here, too; - is standard output")
-    parser.set_defaults(run=run_field)
+    parser.set_defaults(run=run_scenario_command)
 
 
-def run_field(arguments: argparse.Namespace) -> int:
-    """Run it with progress on stderr; the path of the report on stdout. 1 if a promise broke."""
+def run_scenario_command(arguments: argparse.Namespace) -> int:
+    """Run it with progress on stderr; the path of the report on stdout. 1 if an invariant broke."""
     from fedrap_simulation.scenarios.compute import make_engine
-    from fedrap_simulation.scenarios.invariants import Broken
+    from fedrap_simulation.scenarios.invariants import InvariantBroken
     from fedrap_simulation.scenarios.outcome import to_json
     from fedrap_simulation.scenarios.report import answer_all, to_html
     from fedrap_simulation.scenarios.runner import run_scenario
@@ -43,17 +44,17 @@ def run_field(arguments: argparse.Namespace) -> int:
     scenario = load_scenario(arguments.scenario, _changes(arguments.set))
     engine, started = make_engine(arguments.engine, arguments.ray_address), time.monotonic()
 
-    def say(done: float, words: str) -> None:
+    def on_progress(done: float, words: str) -> None:
         spent = time.monotonic() - started
         sys.stderr.write(f"{done:4.0%} {spent:5.0f} s  {words}\n")
         sys.stderr.flush()
 
-    say(0.0, f"{scenario.name}: {scenario.about}")
+    on_progress(0.0, f"{scenario.name}: {scenario.about}")
     try:
         with tempfile.TemporaryDirectory(prefix="fedrap-field-") as folder:
-            outcome = run_scenario(scenario, engine, Path(folder), say, arguments.data_dir)
-    except Broken as broken:
-        sys.stderr.write(f"fedrap-sim: a promise does not hold: {broken}\n")
+            outcome = run_scenario(scenario, engine, Path(folder), on_progress, arguments.data_dir)
+    except InvariantBroken as broken:
+        sys.stderr.write(f"fedrap-sim: an invariant does not hold: {broken}\n")
         return 1
     finally:
         engine.close()

@@ -157,26 +157,3 @@ def largest_entry(common: Floats, personal: Floats, user: Floats, bias: np.float
 def allowed_entry(largest: np.float32) -> np.float32:
     """What `check_result` of the core lets a round grow to that starts with this entry."""
     return min(_LIMIT, _GROWTH * (_ONE + largest))
-
-
-@compiled()
-def train_given(
-    common: Floats,
-    personal: Floats,
-    user: Floats,
-    bias: np.float32,
-    weights: Floats,
-    liked: Floats,
-    rates: Floats,
-    reach: np.float32,
-    penalty: int,
-) -> np.float32:
-    """All steps over samples that are given, `weights` and `liked` (S, n), in place; the new b."""
-    slope = np.empty_like(user)
-    for step in range(len(weights)):
-        rows = np.flatnonzero(weights[step])
-        bias = local_step(
-            common, personal, user, bias, slope, rows, weights[step][rows], liked[step][rows],
-            rates[step], reach, penalty,
-        )  # fmt: skip
-    return bias

@@ -221,7 +221,7 @@ class Bands:
         self._past = [noise, *self._past][: len(self._tail)]
         values = noise[:size].reshape(self._items, self._dim).copy()
         values[total.rows] += total.values
-        triangle = total.triangle + noise[size:]
+        triangle = total.packed_gram + noise[size:]
         self._steps += 1
         spread = self._stddev * float(np.linalg.norm(inverse_series(self._series, self._steps)))
         return RoundSum(

@@ -8,10 +8,12 @@ user later.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
@@ -21,8 +23,8 @@ Ranks = npt.NDArray[np.int64]
 RESULT_VERSION = 2  # raise it when a method or a measure changes what a row means
 
 
-class Promise(msgspec.Struct, frozen=True, kw_only=True):
-    """What every user is promised: epsilon over all rounds, without amplification."""
+class PrivacyTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """The guarantee to every user: epsilon over all rounds, without amplification."""
 
     epsilon: float
     delta: float = 1e-5
@@ -40,7 +42,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     least: int = 10
     changes: dict[str, Any] = {}  # settings that were changed by hand
     tune: bool = True
-    promise: Promise | None = None  # of differential privacy
+    target: PrivacyTarget | None = None  # of differential privacy
     version: int = RESULT_VERSION
 
     def key(self) -> str:
@@ -76,7 +78,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     bytes_down: float
     zeros: float | None
     epsilon: float | None = (
-        None  # charged to a user who was asked as often as anybody; None: no promise
+        None  # charged to a user who was asked as often as anybody; None: no guarantee
     )
     settings: dict[str, Any]
     note: str = ""
@@ -91,32 +93,54 @@ class Answer:
     sampled: Ranks  # (U,)
 
 
-class Cache:
-    """Answers in a folder, one file each; a broken or half-written file counts as absent."""
+class FileCache:
+    """Results in a folder by their key; one that is broken or half-written counts as absent.
+
+    Without a folder nothing is kept.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
-    def get(self, question: Question) -> Answer | None:
-        """The answer to exactly this question, if it was given before."""
-        if self._folder is None:
-            return None
-        path = self._folder / f"{question.key()}.npz"
+    def read(self, name: str) -> bytes | None:
+        """What was kept under this name."""
         try:
-            with np.load(path, allow_pickle=False) as kept:
-                row = msgspec.json.decode(bytes(kept["row"]), type=Row)
-                return Answer(row, kept["full"], kept["sampled"])
-        except (OSError, ValueError, KeyError, msgspec.MsgspecError, EOFError):
+            return None if self._folder is None else (self._folder / name).read_bytes()
+        except OSError:
             return None
 
-    def put(self, question: Question, answer: Answer) -> None:
-        """Keep an answer; it is there whole or not at all."""
+    def write(self, name: str, raw: bytes) -> None:
+        """Keep it; it is there whole or not at all."""
         if self._folder is None:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{question.key()}.npz"
+        path = self._folder / name
         half = path.with_suffix(f".{os.getpid()}.tmp")
-        raw = np.frombuffer(msgspec.json.encode(answer.row), dtype=np.uint8)
-        with half.open("wb") as file:
-            np.savez_compressed(file, row=raw, full=answer.full, sampled=answer.sampled)
+        half.write_bytes(raw)
         half.replace(path)
+
+
+class AnswerCache:
+    """Answers by exactly the question they were given to."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._files = FileCache(folder)
+
+    def get(self, question: Question) -> Answer | None:
+        """The answer to exactly this question, if it was given before."""
+        raw = self._files.read(f"{question.key()}.npz")
+        if raw is None:
+            return None
+        try:
+            with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
+                row = msgspec.json.decode(bytes(kept["row"]), type=Row)
+                return Answer(row, kept["full"], kept["sampled"])
+        except (OSError, ValueError, KeyError, msgspec.MsgspecError, EOFError, BadZipFile):
+            return None
+
+    def put(self, question: Question, answer: Answer) -> None:
+        """Keep an answer."""
+        row = np.frombuffer(msgspec.json.encode(answer.row), dtype=np.uint8)
+        with io.BytesIO() as file:
+            np.savez_compressed(file, row=row, full=answer.full, sampled=answer.sampled)
+            self._files.write(f"{question.key()}.npz", file.getvalue())

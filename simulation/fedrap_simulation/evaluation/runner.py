@@ -18,7 +18,7 @@ from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.load import load
 from fedrap_simulation.evaluation.metrics import measure
-from fedrap_simulation.evaluation.results import Answer, Cache, Promise, Question, Row
+from fedrap_simulation.evaluation.results import Answer, AnswerCache, PrivacyTarget, Question, Row
 from fedrap_simulation.evaluation.splits import (
     Published,
     Split,
@@ -27,7 +27,7 @@ from fedrap_simulation.evaluation.splits import (
     make_split,
 )
 from fedrap_simulation.evaluation.task import ProtocolName
-from fedrap_simulation.methods.protocol import Method, Private, Watch
+from fedrap_simulation.methods.protocol import Method, OnProgress, Private
 from fedrap_simulation.methods.registry import make_method
 
 Tell = Callable[[str, int, float, str], None]  # method, seed, share done, words
@@ -45,7 +45,7 @@ class Request:
     first_seed: int = 0
     least: int = 10
     tune: bool = True
-    promise: Promise | None = None
+    target: PrivacyTarget | None = None
     data_dir: Path | None = None
     cache: Path | None = None
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)  # by method
@@ -60,7 +60,7 @@ class Evaluation:
         if request.split not in (None, *get_args(SplitKind)):
             raise BadData(f"there is no split {request.split!r}: {', '.join(get_args(SplitKind))}")
         self._request = request
-        self._cache = Cache(request.cache)
+        self._cache = AnswerCache(request.cache)
         self._data: Interactions | None = None
         self._splits: dict[int, Split] = {}
         self._tuned: dict[str, tuple[Method, float]] = {}
@@ -115,11 +115,11 @@ class Evaluation:
                     least=request.least,
                     changes=request.changes.get(name, {}),
                     tune=request.tune,
-                    promise=request.promise if self._promises(name) else None,
+                    target=request.target if self._is_private(name) else None,
                 )
 
-    def _promises(self, name: str) -> bool:
-        """Whether a method can promise anything; the others are measured without privacy."""
+    def _is_private(self, name: str) -> bool:
+        """Whether a method can give a guarantee; the others are measured without privacy."""
         return isinstance(make_method(name, {}), Private)
 
     def run(self, tell: Tell) -> Iterator[Answer]:
@@ -134,13 +134,15 @@ class Evaluation:
             yield known
 
     def _answer(self, question: Question, tell: Tell) -> Answer:
-        def watch(done: float, words: str) -> None:
+        def on_progress(done: float, words: str) -> None:
             tell(question.method, question.seed, done, words)
 
-        method, tuning = self._method(question, lambda done, words: watch(done / 2, words))
+        method, tuning = self._method(question, lambda done, words: on_progress(done / 2, words))
         task = self.split(question.seed).test
         started = time.perf_counter()
-        fitted = method.fit(task, question.seed, lambda done, words: watch(0.5 + done / 2, words))
+        fitted = method.fit(
+            task, question.seed, lambda done, words: on_progress(0.5 + done / 2, words)
+        )
         seconds = time.perf_counter() - started
         measured = measure(fitted, task)
         what = {
@@ -159,19 +161,19 @@ class Evaluation:
         parts = what | measured.summary() | cost | took
         return Answer(msgspec.convert(parts, Row), measured.full, measured.sampled)
 
-    def _method(self, question: Question, watch: Watch) -> tuple[Method, float]:
+    def _method(self, question: Question, on_progress: OnProgress) -> tuple[Method, float]:
         """The method with its settings chosen, and the seconds that took."""
         if question.method not in self._tuned:
             method = make_method(question.method, question.changes)
             started = time.perf_counter()
-            promise = question.promise
-            if promise is not None:
+            target = question.target
+            if target is not None:
                 assert isinstance(method, Private)
-                method = method.private(promise.epsilon, promise.delta, promise.banded)
-            # Under `paper` the published settings are used as they are. Under a promise choosing
+                method = method.private(target.epsilon, target.delta, target.banded)
+            # Under `paper` the published settings are used as they are. Under a guarantee choosing
             # would have to be charged, so the built-in ones are.
             elif question.tune and question.protocol == "clean":
                 first = self._request.first_seed
-                method = method.tune(self.split(first).validation, first, watch)
+                method = method.tune(self.split(first).validation, first, on_progress)
             self._tuned[question.method] = (method, time.perf_counter() - started)
         return self._tuned[question.method]

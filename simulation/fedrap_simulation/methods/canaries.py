@@ -26,7 +26,7 @@ from fedrap_simulation.evaluation.metrics import hits, measure
 from fedrap_simulation.evaluation.splits import NEGATIVES, make_split
 from fedrap_simulation.evaluation.task import ProtocolName, Task
 from fedrap_simulation.methods.paper import PLAN, FedRap, KeptScores
-from fedrap_simulation.methods.protocol import FREE, Fitted, Method, Watch, quiet
+from fedrap_simulation.methods.protocol import FREE, Fitted, Method, OnProgress, no_progress
 
 CHANCE = 10.0 / (NEGATIVES + 1)  # HR@10 of a blind guess among 100
 WIDE = 4.0  # standard errors: by chance once in 15,000 runs
@@ -45,11 +45,11 @@ class LeakCounter:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Itself."""
         return self
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Count what FedRAP would draw, with the sampler of FedRAP."""
         plan = msgspec.structs.replace(PLAN, negatives=self.negatives)
         counts = count_negatives(task, plan, seed, self.epochs)  # (U, m)
@@ -57,7 +57,7 @@ class LeakCounter:
         # chance and could hide a small leak.
         rng = np.random.default_rng([seed, 0xCA])
         order = rng.random(counts.shape, dtype=np.float32)
-        watch(1.0, self.name)
+        on_progress(1.0, self.name)
         return KeptScores(-(counts + 0.5 * order).astype(np.float32), FREE, self.epochs)
 
 
@@ -74,17 +74,17 @@ class PersonalOnly:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Itself."""
         return self
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Train every device alone."""
         # Each device starts with a draw of its own: with one D for all, whatever that D says of
         # popular items would make the users' hits hang together, and chance would be wider.
         plan = msgspec.structs.replace(PLAN, dim=self.width)
         alone = FedRap("fedrap-d", plan, self.epochs, alike=False, peek=False)
-        return alone.fit(task, seed, watch)
+        return alone.fit(task, seed, on_progress)
 
 
 def shuffle_held_out(data: Interactions, seed: int, *, least: int = 10) -> Interactions:
@@ -149,5 +149,5 @@ def sing(
         ("shuffled", suspect or FedRap(epochs=rounds, peek=False), relabelled),
     ]
     for name, method, task in canaries:
-        ranks = measure(method.fit(task, seed, quiet), task).sampled
+        ranks = measure(method.fit(task, seed, no_progress), task).sampled
         yield Song(name, float(hits(ranks).mean()), task.users)

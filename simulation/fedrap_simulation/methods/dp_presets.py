@@ -1,8 +1,8 @@
-"""Settings of `fedrap` under a promise: few large rounds, and the smaller k the less may be spent.
+"""Settings of `fedrap` under a privacy guarantee: few large rounds, and k smaller with epsilon.
 
 What is charged grows with how often a device takes part, so rounds are few and half of the devices
 are in each, in turns (b = 2). Chosen on the validation of ml-1m with its 6,040 devices: noise is
-the same for any number of them, so that more devices get more quality for the same promise.
+the same for any number of them, so that more devices get more quality for the same guarantee.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedrap_simulation.engine.solve_rounds import Schedule
 
 @dataclass(frozen=True)
 class Preset:
-    """What suits promises of `epsilon` and above."""
+    """What suits guarantees of `epsilon` and above."""
 
     epsilon: float
     dim: int
@@ -36,7 +36,7 @@ class Preset:
 
     @property
     def schedule(self) -> Schedule:
-        """Without the noise, which follows from the promise."""
+        """Without the noise, which follows from the guarantee."""
         return Schedule(rounds=self.rounds, part=0.5, clip=self.clip)
 
     @property
@@ -53,5 +53,5 @@ PRESETS = (
 
 
 def preset_for(epsilon: float) -> Preset:
-    """The preset of the largest epsilon that the promise reaches."""
+    """The preset of the largest epsilon that the guarantee reaches."""
     return next(one for one in PRESETS if epsilon >= one.epsilon)

@@ -15,30 +15,30 @@ KEPT = 8  # the validation and five seeds of one set, and some
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
+class LearntModel:
     """C, and the seconds that were spent on it earlier: 0 when it was learnt just now."""
 
     common: Matrix  # (m, k)
     spared: float
 
 
-class Shelf:
+class ModelCache:
     """The last few C by what they were learnt from; nobody changes them in place."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
-        self._shelf: OrderedDict[Hashable, tuple[Matrix, float]] = OrderedDict()
+        self._models: OrderedDict[Hashable, tuple[Matrix, float]] = OrderedDict()
 
-    def get(self, key: Hashable, learn: Callable[[], Matrix]) -> Learnt:
+    def get(self, key: Hashable, learn: Callable[[], Matrix]) -> LearntModel:
         """The C of this key; `learn` is called when it is not there."""
-        if key in self._shelf:
-            self._shelf.move_to_end(key)
-            common, seconds = self._shelf[key]
-            return Learnt(common, seconds)
+        if key in self._models:
+            self._models.move_to_end(key)
+            common, seconds = self._models[key]
+            return LearntModel(common, seconds)
         started = perf_counter()
         common = learn()
         common.flags.writeable = False
-        self._shelf[key] = common, perf_counter() - started
-        while len(self._shelf) > self._kept:
-            self._shelf.popitem(last=False)
-        return Learnt(common, 0.0)
+        self._models[key] = common, perf_counter() - started
+        while len(self._models) > self._kept:
+            self._models.popitem(last=False)
+        return LearntModel(common, 0.0)

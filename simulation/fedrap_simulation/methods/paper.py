@@ -30,7 +30,7 @@ from fedrap_simulation.data.interactions import Rows
 from fedrap_simulation.engine.paper_rounds import PaperDevices, paper_rounds
 from fedrap_simulation.evaluation.metrics import hits, measure
 from fedrap_simulation.evaluation.task import Task
-from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, Scores, Watch
+from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, OnProgress, Scores
 from fedrap_simulation.methods.tuning import Patience, choose_epochs, require_validation, run
 
 Selection = Literal["as given", "validation"]
@@ -111,27 +111,27 @@ class FedRap:
         """
         return make_variant(self.variant, msgspec.structs.replace(self.plan, seed=seed))
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Choose published settings and the number of rounds; nothing under `paper`.
 
         There the authors' way follows in `fit`, which looks at the test.
         """
         require_validation(task)
         if task.protocol == "paper" and self.peek:
-            watch(1.0, f"{self.name}: rounds are chosen on the test, as published")
+            on_progress(1.0, f"{self.name}: rounds are chosen on the test, as published")
             return self
         candidates = [
             replace(self, plan=msgspec.structs.replace(self.plan, **change), selection="validation")
             for change in PUBLISHED
         ]
         patience = Patience(longest=self.longest, wait=4, every=self.look)
-        return choose_epochs(candidates, task, seed, watch, patience)
+        return choose_epochs(candidates, task, seed, on_progress, patience)
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Do `epochs` rounds with every device, or `longest` where the best test is kept."""
         if task.protocol == "paper" and task.stage == "test" and self.peek:
-            return best_on_test(self, task, seed, watch)
-        return run(self, task, seed, watch)
+            return best_on_test(self, task, seed, on_progress)
+        return run(self, task, seed, on_progress)
 
     def learn(self, task: Task, seed: int) -> Iterator[Personalised]:
         """The model after each round, without end; only the newest state is valid."""
@@ -157,7 +157,7 @@ def dense_cost(people: PaperDevices, made: Variant) -> Cost:
     return Cost(people.rounds, size, size, zeros=float(np.mean(common == 0.0)))
 
 
-def best_on_test(method: FedRap, task: Task, seed: int, watch: Watch) -> KeptScores:
+def best_on_test(method: FedRap, task: Task, seed: int, on_progress: OnProgress) -> KeptScores:
     """The round with the best HR@10 on the test itself; of equals the last, as published."""
     best: KeptScores | None = None
     best_rate = -1.0
@@ -169,7 +169,7 @@ def best_on_test(method: FedRap, task: Task, seed: int, watch: Watch) -> KeptSco
             rate = float(hits(measure(now, task).sampled).mean())
             if rate >= best_rate:
                 best, best_rate = now, rate
-            watch(step / method.longest, f"{method.name} round {step}: test HR@10 {rate:.4f}")
+            on_progress(step / method.longest, f"{method.name} round {step}: test HR@10 {rate:.4f}")
         if step >= method.longest:
             break
     assert best is not None

@@ -17,10 +17,10 @@ from fedrap_simulation.data.interactions import Rows
 from fedrap_simulation.evaluation.metrics import Scores as Scores
 from fedrap_simulation.evaluation.task import Task
 
-Watch = Callable[[float, str], None]  # share of the work done, and a few words
+OnProgress = Callable[[float, str], None]  # share of the work done, and a few words
 
 
-def quiet(_done: float, _words: str) -> None:
+def no_progress(_done: float, _words: str) -> None:
     """A watch that shows nothing."""
 
 
@@ -32,7 +32,7 @@ class Cost:
     bytes_up: float = 0.0  # per device and round
     bytes_down: float = 0.0  # per device and round
     zeros: float | None = None  # share of exact zeros in the shared matrix
-    epsilon: float | None = None  # charged to a device; None where nothing is promised
+    epsilon: float | None = None  # charged to a device; None where nothing is guaranteed
     spared: float = 0.0  # seconds of learning that an earlier fit had already spent
 
 
@@ -49,10 +49,10 @@ class Fitted(Protocol):
 
 @runtime_checkable
 class Private(Protocol):
-    """A method that can promise differential privacy."""
+    """A method that can guarantee differential privacy."""
 
     def private(self, epsilon: float, delta: float, banded: bool) -> Method:
-        """This method with the noise that keeps the promise, and settings that suit it."""
+        """This method with the noise that keeps the guarantee, and settings that suit it."""
 
 
 class Method(Protocol):
@@ -66,10 +66,10 @@ class Method(Protocol):
     def settings(self) -> dict[str, Any]:
         """Every hyper-parameter, printed with each result."""
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """This method with settings chosen on a validation task; itself if it has no choice."""
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Learn from `task.train`. The same seed gives the same result."""
 
 

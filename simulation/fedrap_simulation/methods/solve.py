@@ -31,8 +31,8 @@ from fedrap_simulation.engine.solve_scoring import UserRepresentations, derive_u
 from fedrap_simulation.evaluation.metrics import gains, measure
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.dp_presets import preset_for
-from fedrap_simulation.methods.model_cache import Learnt, Shelf
-from fedrap_simulation.methods.protocol import Cost, Scores, Watch
+from fedrap_simulation.methods.model_cache import LearntModel, ModelCache
+from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores
 from fedrap_simulation.methods.tuning import require_validation
 
 METHOD = SolveMethod(dim=64)
@@ -41,7 +41,7 @@ SCHEDULE = Schedule(rounds=100, part=0.1)
 SCORING = Scoring()
 VOTERS = 4000  # devices that help to choose the scalars, at most
 LEAD = 0.3  # over sqrt(voters): by which part a candidate must be better than what is in force
-_SHELF = Shelf()
+_SHELF = ModelCache()
 # One step at a time from the best so far: (name of the scalar, its candidates).
 LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("tau", (2.0, 1.0, 4.0)),
@@ -87,7 +87,7 @@ class Solve:
     learning: Learning = LEARNING
     schedule: Schedule = SCHEDULE
     scoring: Scoring = SCORING
-    delta: float = 1e-5  # of the promise, where there is noise
+    delta: float = 1e-5  # of the guarantee, where there is noise
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -118,14 +118,14 @@ class Solve:
         )
         return msgspec.structs.replace(self.method, order=order), learning
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """With scoring scalars chosen on a validation task; C is learnt once for all of them."""
         require_validation(task)
-        common = self._learn(task, seed, lambda done, words: watch(0.6 * done, words)).common
+        common = self._learn(task, seed, lambda done, words: on_progress(0.6 * done, words)).common
         users = np.random.default_rng([seed, 0xB07E]).permutation(task.users)[:VOTERS]
-        return self.tune_scoring(task.some(np.sort(users)), common, watch)
+        return self.tune_scoring(task.some(np.sort(users)), common, on_progress)
 
-    def tune_scoring(self, task: Task, common: Matrix, watch: Watch) -> Self:
+    def tune_scoring(self, task: Task, common: Matrix, on_progress: OnProgress) -> Self:
         """The ladder alone, for a C that is already learnt."""
         best, kept = self._scoring(task), None
         ladder = AGAIN_LADDER if task.repeats else LADDER
@@ -148,16 +148,18 @@ class Solve:
             ]
             chosen = pick_by_votes(np.array(votes))
             best, kept = tries[chosen], votes[chosen]
-            watch(0.6 + 0.4 * (rung + 1) / len(ladder), f"{self.name}: {name} {candidates[chosen]}")
+            on_progress(
+                0.6 + 0.4 * (rung + 1) / len(ladder), f"{self.name}: {name} {candidates[chosen]}"
+            )
         return replace(self, scoring=best)
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> SolveFitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> SolveFitted:
         """C from federated rounds, then every user's own view."""
-        learnt = self._learn(task, seed, watch)
+        learnt = self._learn(task, seed, on_progress)
         return self.view(task, learnt.common, learnt.spared)
 
     def private(self, epsilon: float, delta: float, banded: bool) -> Self:
-        """The preset for a promise: few large rounds, small k, noise from b and K.
+        """The preset for a guarantee: few large rounds, small k, noise from b and K.
 
         Epsilon is for a whole user over all rounds and not amplified. Rows and triangle are one
         vector, clipped and noised as one; nothing else leaves, so scalars are not chosen.
@@ -213,12 +215,14 @@ class Solve:
         }
         return msgspec.structs.replace(self.scoring, **changes)
 
-    def _learn(self, task: Task, seed: int, watch: Watch) -> Learnt:
+    def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel:
         def learn() -> Matrix:
             common: Matrix = np.zeros((0, 0))
             for released in self.released(task, seed):
                 common = released.common
-                watch(released.step / self.schedule.rounds, f"{self.name} round {released.step}")
+                on_progress(
+                    released.step / self.schedule.rounds, f"{self.name} round {released.step}"
+                )
             return common
 
         key = (task, self.method, self.learning, self.schedule, seed)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from fedrap_simulation.evaluation.metrics import gains, measure
 from fedrap_simulation.evaluation.task import Task
-from fedrap_simulation.methods.protocol import Fitted, Method, Watch, quiet
+from fedrap_simulation.methods.protocol import Fitted, Method, OnProgress, no_progress
 
 
 class Learner(Method, Protocol):
@@ -63,20 +63,20 @@ def quality(fitted: Fitted, task: Task) -> float:
     return float(gains(measure(fitted, task, top=0).full).mean())
 
 
-def choose(candidates: Sequence[M], task: Task, seed: int, watch: Watch) -> M:
+def choose(candidates: Sequence[M], task: Task, seed: int, on_progress: OnProgress) -> M:
     """The candidate that does best on a validation task; of equals the first."""
     require_validation(task)
     best, best_quality = candidates[0], -1.0
     for place, candidate in enumerate(candidates):
-        reached = quality(candidate.fit(task, seed, quiet), task)
+        reached = quality(candidate.fit(task, seed, no_progress), task)
         if reached > best_quality:
             best, best_quality = candidate, reached
-        watch((place + 1) / len(candidates), f"{candidate.name}: {best_quality:.4f}")
+        on_progress((place + 1) / len(candidates), f"{candidate.name}: {best_quality:.4f}")
     return best
 
 
 def choose_epochs(
-    candidates: Sequence[L], task: Task, seed: int, watch: Watch, patience: Patience
+    candidates: Sequence[L], task: Task, seed: int, on_progress: OnProgress, patience: Patience
 ) -> L:
     """The candidate and the number of steps that do best; of equals the first and shortest."""
     require_validation(task)
@@ -84,7 +84,7 @@ def choose_epochs(
     for place, candidate in enumerate(candidates):
 
         def tell(share: float, words: str, place: int = place) -> None:
-            watch((place + share) / len(candidates), words)
+            on_progress((place + share) / len(candidates), words)
 
         epochs, reached = _stop_early(candidate, task, seed, tell, patience)
         if reached > best_quality:
@@ -93,7 +93,7 @@ def choose_epochs(
 
 
 def _stop_early(
-    learner: Learner, task: Task, seed: int, watch: Watch, patience: Patience
+    learner: Learner, task: Task, seed: int, on_progress: OnProgress, patience: Patience
 ) -> tuple[int, float]:
     """How many steps were best, and how good that was."""
     best, best_quality = patience.every, -1.0
@@ -103,19 +103,19 @@ def _stop_early(
             if reached > best_quality:
                 best, best_quality = step, reached
             words = f"{learner.name} step {step}: {reached:.4f}, best {best_quality:.4f}"
-            watch(min(1.0, step / patience.longest), words)
+            on_progress(min(1.0, step / patience.longest), words)
         if step >= patience.longest or step - best >= patience.wait * patience.every:
             break
-    watch(1.0, f"{learner.name}: {best_quality:.4f} after {best} steps")
+    on_progress(1.0, f"{learner.name}: {best_quality:.4f} after {best} steps")
     return best, best_quality
 
 
-def run(learner: Learner, task: Task, seed: int, watch: Watch) -> Fitted:
+def run(learner: Learner, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
     """The state after `learner.epochs` steps."""
     steps = learner.learn(task, seed)
     fitted = next(steps)
     for step in range(1, learner.epochs):
-        watch(step / learner.epochs, f"{learner.name} step {step} of {learner.epochs}")
+        on_progress(step / learner.epochs, f"{learner.name} step {step} of {learner.epochs}")
         fitted = next(steps)
-    watch(1.0, f"{learner.name}: {learner.epochs} steps")
+    on_progress(1.0, f"{learner.name}: {learner.epochs} steps")
     return fitted

@@ -1,14 +1,11 @@
-"""Where sections get their numbers: rows by way of `evaluate`, pieces of their own, both kept.
+"""Where sections get their numbers: rows by way of `evaluate`, parts of their own, both kept.
 
 Nothing is computed twice: a run that was stopped goes on where it was.
-
-Parts of a section, kept by what they were computed from, so that a run can be resumed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +18,7 @@ from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.load import load
 from fedrap_simulation.data.named import NAMED
 from fedrap_simulation.evaluation.compare import means
-from fedrap_simulation.evaluation.results import RESULT_VERSION, Answer, Cache
+from fedrap_simulation.evaluation.results import RESULT_VERSION, Answer, AnswerCache, FileCache
 from fedrap_simulation.evaluation.runner import Evaluation, Request
 from fedrap_simulation.evaluation.splits import Split, make_split
 from fedrap_simulation.evaluation.task import ProtocolName
@@ -34,35 +31,32 @@ T = TypeVar("T")
 PIECE_VERSION = 1  # raise it when a section computes something else from the same configuration
 
 
-class Pieces:
-    """JSON files in a folder; a broken or half-written one counts as absent."""
+class SectionCache:
+    """Parts of a section by what they were computed from, so that a run can be resumed."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def path(self, config: dict[str, Any]) -> Path:
-        """Where the piece of this configuration lies."""
-        whole = {"config": config, "versions": [PIECE_VERSION, RESULT_VERSION]}
-        raw = msgspec.json.encode(whole, order="deterministic")
-        return self._folder / f"{hashlib.sha256(raw).hexdigest()[:20]}.json"
+        self._files = FileCache(folder)
 
     def get(self, config: dict[str, Any], kind: type[T]) -> T | None:
-        """The piece, if it was computed before and is whole."""
+        """The part, if it was computed before and is whole."""
+        raw = self._files.read(_name(config))
         try:
-            return msgspec.json.decode(self.path(config).read_bytes(), type=kind)
-        except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+            return None if raw is None else msgspec.json.decode(raw, type=kind)
+        except (UnicodeDecodeError, msgspec.MsgspecError):
             return None
 
     def put(self, config: dict[str, Any], piece: object) -> None:
-        """Keep a piece; it is there whole or not at all."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self.path(config)
-        half = path.with_suffix(f".{os.getpid()}.tmp")
-        half.write_bytes(msgspec.json.encode(piece))
-        half.replace(path)
+        """Keep a part."""
+        self._files.write(_name(config), msgspec.json.encode(piece))
 
 
-Say = Callable[[float, str], None]  # share of the piece at hand, and a few words
+def _name(config: dict[str, Any]) -> str:
+    whole = {"config": config, "versions": [PIECE_VERSION, RESULT_VERSION]}
+    raw = msgspec.json.encode(whole, order="deterministic")
+    return f"{hashlib.sha256(raw).hexdigest()[:20]}.json"
+
+
+OnProgress = Callable[[float, str], None]  # share of the piece at hand, and a few words
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,23 +78,23 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 class Bench:
     """One set of data and everything that is asked about it."""
 
-    def __init__(self, order: ReportRequest, say: Say) -> None:
-        if order.seeds < 1:
+    def __init__(self, request: ReportRequest, on_progress: OnProgress) -> None:
+        if request.seeds < 1:
             raise BadData("at least one seed is needed")
-        self._order, self._say = order, say
-        self.data = load(order.data, order.data_dir)
+        self._order, self._on_progress = request, on_progress
+        self.data = load(request.data, request.data_dir)
         self.fingerprint = self._fingerprint()
-        root = order.cache or order.out / "cache"
+        root = request.cache or request.out / "cache"
         # Rows are kept by the name of the data, and only a named set is always the same.
-        self._rows = root if order.data in NAMED else root / f"data-{self.fingerprint[:12]}"
-        self._pieces = Pieces(root / "pieces")
+        self._rows = root if request.data in NAMED else root / f"data-{self.fingerprint[:12]}"
+        self._sections_cache = SectionCache(root / "pieces")
         self._splits: dict[tuple[ProtocolName, int], Split] = {}
         self.failures: list[str] = []  # lines that could not be done, and why
         self.computed = 0  # rows and pieces that no earlier run had
         first = self.split("clean", 0)
         self.frame = Frame(
-            order,
-            QUICK if order.quick else FULL,
+            request,
+            QUICK if request.quick else FULL,
             first.kind,
             first.test.users,
             first.test.items,
@@ -112,20 +106,20 @@ class Bench:
             self._splits[protocol, seed] = make_split(self.data, seed, protocol=protocol)
         return self._splits[protocol, seed]
 
-    def say(self, done: float, words: str) -> None:
+    def on_progress(self, done: float, words: str) -> None:
         """How far the piece at hand is."""
-        self._say(done, words)
+        self._on_progress(done, words)
 
     def piece(self, name: str, config: dict[str, Any], kind: type[T], make: Callable[[], T]) -> T:
         """What `make` gives, or what it gave in an earlier run with the same configuration."""
         whole = {"piece": name, "data": self.fingerprint, **config}
-        known = self._pieces.get(whole, kind)
+        known = self._sections_cache.get(whole, kind)
         if known is not None:
             return known
         self.computed += 1
-        self.say(0.0, name)
+        self.on_progress(0.0, name)
         made = make()
-        self._pieces.put(whole, made)
+        self._sections_cache.put(whole, made)
         return made
 
     def lines(self, asks: Sequence[Ask], protocol: ProtocolName) -> list[Line]:
@@ -164,12 +158,12 @@ class Bench:
             cache=self._rows,
             changes={ask.method: self.frame.changes(ask)},
         )
-        evaluation, cache = Evaluation(request), Cache(self._rows)
+        evaluation, cache = Evaluation(request), AnswerCache(self._rows)
         self.computed += sum(cache.get(one) is None for one in evaluation.questions())
 
         def tell(_method: str, seed: int, done: float, words: str) -> None:
             leaky = " LEAKY" if protocol == "paper" else ""
-            self.say(done, f"{ask.name}, {protocol}{leaky}, seed {seed}: {words}")
+            self.on_progress(done, f"{ask.name}, {protocol}{leaky}, seed {seed}: {words}")
 
         return list(evaluation.run(tell))
 

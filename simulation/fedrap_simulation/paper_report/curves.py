@@ -76,7 +76,7 @@ def _course(bench: Bench, ask: Ask, task: Task, wanted: list[int]) -> Course:
         summary = measure(fitted, task).summary()
         for name in MEASURES:
             found[name].append(summary[name])
-        bench.say(step / wanted[-1], f"{ask.name}, {task.protocol}, round {step}")
+        bench.on_progress(step / wanted[-1], f"{ask.name}, {task.protocol}, round {step}")
     leaky = task.protocol == "paper"
     return Course(label=ask.name, protocol=task.protocol, leaky=leaky, rounds=wanted, **found)
 

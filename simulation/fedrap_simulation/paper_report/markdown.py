@@ -27,11 +27,11 @@ def table_markdown(table: Table) -> str:
         for row in table.rows
     ]
     seeds = ", ".join(map(str, table.seeds))
-    pieces = [f"**{table.heading}** (seeds {seeds})", "\n".join([head, rule, *rows])]
+    section_cache = [f"**{table.heading}** (seeds {seeds})", "\n".join([head, rule, *rows])]
     if table.note:
-        pieces.append(table.note)
-    pieces.append(f"```sh\n{table.command}\n```")
-    return "\n\n".join(pieces)
+        section_cache.append(table.note)
+    section_cache.append(f"```sh\n{table.command}\n```")
+    return "\n\n".join(section_cache)
 
 
 def _cell(text: str) -> str:

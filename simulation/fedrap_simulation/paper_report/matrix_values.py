@@ -54,7 +54,9 @@ def describe(entries: Numbers, label: str, matrix: str, protocol: ProtocolName) 
 def last_common(method: Solve, bench: Bench, task: Task, seed: int = 0) -> Numbers:
     """C after all rounds of `solve`: (m, k)."""
     for release in method.released(task, seed):
-        bench.say(release.step / method.schedule.rounds, f"{method.name} round {release.step}")
+        bench.on_progress(
+            release.step / method.schedule.rounds, f"{method.name} round {release.step}"
+        )
         common = release.common
     return common
 
@@ -63,7 +65,7 @@ def last_matrices(method: FedRap, bench: Bench, task: Task) -> tuple[Numbers, Nu
     """C (m, k) and the D of all devices (U, m, k) after `epochs` rounds of the paper's method."""
     for people in islice(method.learn(task, 0), method.epochs):
         rounds, model = people.people.rounds, people.people.model
-        bench.say(rounds / method.epochs, f"{method.name}, {task.protocol}, round {rounds}")
+        bench.on_progress(rounds / method.epochs, f"{method.name}, {task.protocol}, round {rounds}")
     return model.common, model.personal
 
 

@@ -78,9 +78,9 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], x: str, y: str) -> None:
 
 def apart(places: Sequence[float], gap: float) -> list[float]:
     """The same places, moved up as little as keeps `gap` between any two."""
-    order = sorted(range(len(places)), key=lambda one: places[one])
+    request = sorted(range(len(places)), key=lambda one: places[one])
     out = list(places)
-    for below, above in pairwise(order):
+    for below, above in pairwise(request):
         out[above] = max(out[above], out[below] + gap)
     return out
 

@@ -53,7 +53,7 @@ class Scale:
     every: int  # rounds between two looks at it
     regimes: tuple[Regime, ...]
     zeros: tuple[float, ...]  # shares of exact zeros in C
-    epsilons: tuple[float, ...]  # promises
+    epsilons: tuple[float, ...]  # of the privacy guarantees
     kept: tuple[float, ...]  # shares of each history
     thinned: tuple[str, ...]  # methods that learn from them
     sample: int  # items in a t-SNE
@@ -129,7 +129,7 @@ class Ask:
 class Frame:
     """What every table says of itself."""
 
-    order: ReportRequest
+    request: ReportRequest
     scale: Scale
     split: str
     users: int
@@ -138,7 +138,7 @@ class Frame:
     @property
     def seeds(self) -> tuple[int, ...]:
         """From 0 on."""
-        return tuple(range(self.order.seeds))
+        return tuple(range(self.request.seeds))
 
     def changes(self, ask: Ask) -> dict[str, Any]:
         """All that differs from a method's built-in settings."""
@@ -146,7 +146,7 @@ class Frame:
 
     def evaluate(self, asks: Sequence[Ask], protocol: ProtocolName) -> str:
         """The commands that make these lines again: one for each way to change a method."""
-        rest = f"--protocol {protocol} --seeds {self.order.seeds}"
+        rest = f"--protocol {protocol} --seeds {self.request.seeds}"
         chosen = self.scale.tune and all(ask.tune for ask in asks)
         rest += "" if chosen else " --no-tune"
         groups: list[list[Ask]] = []
@@ -165,15 +165,16 @@ class Frame:
                 for key, value in self.changes(one).items()
             ]
             methods = ",".join(one.method for one in group)
-            data = shlex.quote(self.order.data)
+            data = shlex.quote(self.request.data)
             lines.append(f"fedrap-sim evaluate --data {data} --method {methods} {rest}")
             lines[-1] += "".join(sets)
         return "\n".join(lines)
 
     def reproduce(self, section: str) -> str:
         """The command that makes a section again."""
-        quick = " --quick" if self.order.quick else ""
-        data = shlex.quote(self.order.data)
-        return f"fedrap-sim reproduce --data {data} --seeds {self.order.seeds} --only {section}" + (
-            quick
+        quick = " --quick" if self.request.quick else ""
+        data = shlex.quote(self.request.data)
+        return (
+            f"fedrap-sim reproduce --data {data} --seeds {self.request.seeds} --only {section}"
+            + (quick)
         )

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedrap_simulation.data.errors import BadData
-from fedrap_simulation.paper_report.bench import Bench, Say
+from fedrap_simulation.paper_report.bench import Bench, OnProgress
 from fedrap_simulation.paper_report.document import Part, Report, Section, to_json
 from fedrap_simulation.paper_report.html import to_html
 from fedrap_simulation.paper_report.markdown import put_between_marks, to_markdown
 from fedrap_simulation.paper_report.request import ReportRequest
 from fedrap_simulation.paper_report.sections import choose_sections
 
-Turn = Callable[[Section, int, int], None]  # the section that starts, its place, and of how many
+OnSection = Callable[
+    [Section, int, int], None
+]  # the section that starts, its place, and of how many
 
 
 @dataclass(frozen=True)
@@ -31,28 +33,30 @@ class ReportOutcome:
     failed: tuple[str, ...]  # what could not be done, and why
 
 
-def reproduce(order: ReportRequest, command: str, say: Say, turn: Turn) -> ReportOutcome:
+def reproduce(
+    request: ReportRequest, command: str, on_progress: OnProgress, on_section: OnSection
+) -> ReportOutcome:
     """Do the order and write report.html, results.json and tables.md into its folder.
 
     Raises:
         BadData: there is no such section, or the data can't be read.
     """
-    sections = choose_sections(order.only)
-    bench = Bench(order, say)
-    order.out.mkdir(parents=True, exist_ok=True)
+    sections = choose_sections(request.only)
+    bench = Bench(request, on_progress)
+    request.out.mkdir(parents=True, exist_ok=True)
     parts: list[Part] = []
     for place, section in enumerate(sections):
-        turn(section, place, len(sections))
+        on_section(section, place, len(sections))
         parts.append(_part(section, bench))
         report = _report(bench, command, parts)
-        _write(order.out / "results.json", to_json(report))
-        _write(order.out / "report.html", to_html(report).encode())
-        _write(order.out / "tables.md", to_markdown(report).encode())
-    if order.docs is not None:
-        page = order.docs.read_text(encoding="utf-8") if order.docs.is_file() else ""
-        made = put_between_marks(page, order.data, to_markdown(report))
-        order.docs.parent.mkdir(parents=True, exist_ok=True)
-        _write(order.docs, made.encode())
+        _write(request.out / "results.json", to_json(report))
+        _write(request.out / "report.html", to_html(report).encode())
+        _write(request.out / "tables.md", to_markdown(report).encode())
+    if request.docs is not None:
+        page = request.docs.read_text(encoding="utf-8") if request.docs.is_file() else ""
+        made = put_between_marks(page, request.data, to_markdown(report))
+        request.docs.parent.mkdir(parents=True, exist_ok=True)
+        _write(request.docs, made.encode())
     sections_failed = [f"{part.name}: {part.failed}" for part in parts if part.drawn is None]
     return ReportOutcome(report, bench.computed, (*sections_failed, *bench.failures))
 
@@ -76,12 +80,12 @@ def _part(section: Section, bench: Bench) -> Part:
 def _report(bench: Bench, command: str, parts: list[Part]) -> Report:
     frame = bench.frame
     return Report(
-        data=frame.order.data,
+        data=frame.request.data,
         users=frame.users,
         items=frame.items,
         split=frame.split,
         seeds=frame.seeds,
-        quick=frame.order.quick,
+        quick=frame.request.quick,
         command=command,
         parts=list(parts),
     )

@@ -75,7 +75,7 @@ def draw_kinds(people: int, shares: Behaviours, rng: np.random.Generator) -> lis
 
 
 @dataclass(frozen=True)
-class Temper:
+class DeviceTemper:
     """What one device does differently from the SDK; asked at the steps of its rounds."""
 
     kind: Kind
@@ -86,7 +86,7 @@ class Temper:
     engine: Engine
     seed: tuple[int, ...]  # of this device
     told: Told
-    shrinks: bool = False  # attackers: a negative triangle beside the push
+    shrinks: bool = False  # attackers: a negative Gram matrix beside the push
 
     def leaves(self, step: str) -> bool:
         """Does it go away at this step?"""
@@ -98,7 +98,7 @@ class Temper:
 class SimulatedSteps:
     """The steps of the SDK's rounds, with a phone's speed and with what goes wrong on phones."""
 
-    def __init__(self, temper: Temper) -> None:
+    def __init__(self, temper: DeviceTemper) -> None:
         self._temper = temper
 
     async def compute(self, task: RoundTask, trainer: Trainer) -> Prepared:
@@ -150,13 +150,13 @@ class SimulatedSteps:
         # Coordinator: C_j <- C_j - eta·g_j·H^-1, so the gradient points the other way.
         push = -plan.privacy.clip * towards[None, :]  # (1, k)
         dim = plan.method.dim
-        triangle = np.zeros(packed_size(dim))
+        packed_gram = np.zeros(packed_size(dim))
         if self._temper.shrinks:  # S, and with it H: the push counts for more
             bound = min(plan.privacy.clip, plan.privacy.row_clip or 0.7 * plan.privacy.clip)
             push *= bound / plan.privacy.clip
             left = np.sqrt(plan.privacy.clip**2 - bound**2)
-            triangle = -pack_gram(np.eye(dim)) * left / np.sqrt(dim)
-        update = RowUpdate(np.array([row]), push, triangle)
+            packed_gram = -pack_gram(np.eye(dim)) * left / np.sqrt(dim)
+        update = RowUpdate(np.array([row]), push, packed_gram)
         clipped = clip_share(update, plan.privacy)
         rows, dim = uniform_shape(clipped)
         plain = encode_share(clipped, np.full((rows, dim), 0.5))

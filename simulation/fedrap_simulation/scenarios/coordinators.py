@@ -36,7 +36,7 @@ START_SECONDS = 60.0
 TICK_SECONDS = 30.0
 
 
-class Host(Protocol):
+class CoordinatorHost(Protocol):
     """A running coordinator."""
 
     wire: Exchange | str  # what a transport speaks to
@@ -65,7 +65,7 @@ class Host(Protocol):
         """End it."""
 
 
-class InProcessHost:
+class InProcessCoordinator:
     """create_app of the product, without a socket, on whatever clock the loop has."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float], noise: bytes) -> None:
@@ -114,7 +114,7 @@ class InProcessHost:
             await app[COORDINATOR].stop()
 
 
-class ProcessHost:
+class CoordinatorProcess:
     """`fedrap-coordinator serve` on a port of loopback, with SQLite and keys in `folder`."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:

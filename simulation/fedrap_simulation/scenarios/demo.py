@@ -136,7 +136,7 @@ class DemoResult:
     upload_bytes_per_update: float
     dense_bytes: int  # C as float32
     zeros_in_c: float
-    epsilon: float | None  # charged to each device; None: no noise, so nothing is promised
+    epsilon: float | None  # charged to each device; None: no noise, so nothing is guaranteed
     delta: float
     noise: float
     participations: int  # rounds that each device was charged for

@@ -10,7 +10,7 @@ from fedrap.rounds.ledger import Floor
 from fedrap.rounds.session import Access, RoundSession
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
-from fedrap_simulation.scenarios.behaviours import Kind, SimulatedSteps, Temper
+from fedrap_simulation.scenarios.behaviours import DeviceTemper, Kind, SimulatedSteps
 from fedrap_simulation.scenarios.device_memory import DeviceMemory
 from fedrap_simulation.scenarios.network import SimulatedTransport
 
@@ -38,7 +38,7 @@ class SimulatedDevice:
         person: int,
         state: DeviceMemory,
         transport: SimulatedTransport,
-        temper: Temper,
+        temper: DeviceTemper,
         token: str,
         pace: Pace,
     ) -> None:

@@ -118,15 +118,28 @@ class DeviceMemory:
     """One device's memory. `clock` gives seconds of the scenario, `epoch` is when it began."""
 
     __slots__ = (
-        "_catalogue", "_clock", "_consent", "_credentials", "_crowd", "_enrolling", "_entries",
-        "_epoch", "_model", "_nonce", "_outbox", "_person", "_releases", "_trained", "_weight",
+        "_catalogue",
+        "_clock",
+        "_consent",
+        "_credentials",
+        "_enrolling",
+        "_entries",
+        "_epoch",
+        "_model",
+        "_nonce",
+        "_outbox",
+        "_person",
+        "_population",
+        "_releases",
+        "_trained",
+        "_weight",
         "dropped",
     )  # fmt: skip
 
     def __init__(
         self,
         person: int,
-        crowd: Population,
+        population: Population,
         releases: SharedReleases,
         clock: Callable[[], float],
         epoch: float,
@@ -134,7 +147,7 @@ class DeviceMemory:
         consent: bool = True,
         weight: float = 1.0,
     ) -> None:
-        self._person, self._crowd, self._releases = person, crowd, releases
+        self._person, self._population, self._releases = person, population, releases
         self._clock, self._epoch = clock, epoch
         self._consent, self._weight = consent, weight
         self._enrolling: bytes | None = None
@@ -169,7 +182,7 @@ class DeviceMemory:
 
     def items(self) -> Rows:
         """What the person did by now, oldest first, in places of the data."""
-        return self._crowd.of(self._person, self._clock())
+        return self._population.of(self._person, self._clock())
 
     def enrolling_key(self) -> bytes:
         if self._enrolling is None:

@@ -29,7 +29,7 @@ from fedrap_simulation.scenarios.device_memory import DeviceMemory
 HISTORY = 1_000_000  # rounds that are read at once: all of them
 
 
-class Broken(Exception):
+class InvariantBroken(Exception):
     """An invariant does not hold; the run is worth nothing and ends here.
 
     Not a FedRapError: those are part of a device's life, and it goes on after them.
@@ -75,7 +75,7 @@ class InvariantChecker:
         """What a device sends in a round is written once."""
         sent = self._open.setdefault(offer.round, _Sent())
         if sent.bodies.setdefault(device, body) != body:
-            raise Broken("a device wrote two different updates for one round")
+            raise InvariantBroken("a device wrote two different updates for one round")
 
     def accepted(self, device: bytes, round_id: bytes) -> None:
         """The coordinator said yes."""
@@ -85,12 +85,12 @@ class InvariantChecker:
         """Every round that ended since the last time.
 
         Raises:
-            Broken: says which promise.
+            InvariantBroken: says which one.
         """
         latest = await store.release(None)
         if latest is not None:
             if latest.version < self._version:
-                raise Broken(f"release {latest.version} came after {self._version}")
+                raise InvariantBroken(f"release {latest.version} came after {self._version}")
             self._version = latest.version
         for row in reversed(await store.rounds(HISTORY)):
             if row.id in self._done or row.phase not in (Phase.RELEASED, Phase.ABANDONED):
@@ -107,24 +107,28 @@ class InvariantChecker:
             charged += [one.device for one in some]
             came += [one.device for one in some if one.came]
         if len(set(charged)) != len(charged):
-            raise Broken(f"step {row.step}: a device has two places in one round")
+            raise InvariantBroken(f"step {row.step}: a device has two places in one round")
         for device in charged:  # the cap is about places, also those that led to nothing
             steps = self._steps.setdefault(device, [])
             if row.step not in steps:  # a step that was abandoned and tried again is charged once
                 steps.append(row.step)
             if len(steps) > rule.cap:
-                raise Broken(f"step {row.step}: a device took part more than {rule.cap} times")
+                raise InvariantBroken(
+                    f"step {row.step}: a device took part more than {rule.cap} times"
+                )
         self._ended.add(row.step)
         sent = self._open.get(row.id, _Sent())
         if row.phase is Phase.ABANDONED:
             return
         lost = sent.accepted - set(came)
         if lost:
-            raise Broken(f"step {row.step}: {len(lost)} accepted updates were lost")
+            raise InvariantBroken(f"step {row.step}: {len(lost)} accepted updates were lost")
         for device in came:  # the separation is about what was released
             last = self._counted.get(device)
             if last is not None and row.step - last < rule.separation:
-                raise Broken(f"step {row.step}: a device again within {rule.separation} steps")
+                raise InvariantBroken(
+                    f"step {row.step}: a device again within {rule.separation} steps"
+                )
             self._counted[device] = row.step
         self.checked.rounds += 1
         self.checked.updates += len(came)
@@ -138,10 +142,12 @@ class InvariantChecker:
         if before is None or after is None:
             return  # retention has dropped it
         if after.devices != len(came):
-            raise Broken(f"step {row.step}: {after.devices} updates summed, {len(came)} came")
+            raise InvariantBroken(
+                f"step {row.step}: {after.devices} updates summed, {len(came)} came"
+            )
         unknown = [device for device in came if device not in sent.bodies]
         if unknown:
-            raise Broken(f"step {row.step}: {len(unknown)} updates that no device wrote")
+            raise InvariantBroken(f"step {row.step}: {len(unknown)} updates that no device wrote")
         task = await store.task_id(bytes(16))
         model, plan = load_model(before), decode_value(Plan, row.plan)
         bodies = _one_by_one([sent.bodies[device] for device in came])
@@ -154,7 +160,9 @@ class InvariantChecker:
         made = next_model(task, model, summed.total, extent, self._settings, summed.clip)
         mine, theirs = made.common.items.to_float(), load_model(after).common.items.to_float()
         if not np.allclose(mine, theirs, atol=1e-6 + 1e-3 * float(np.abs(theirs).max())):
-            raise Broken(f"step {row.step}: the release is not what the devices' updates give")
+            raise InvariantBroken(
+                f"step {row.step}: the release is not what the devices' updates give"
+            )
         self.checked.sums += 1
 
     def check_ledgers(self, states: list[DeviceMemory]) -> None:
@@ -164,7 +172,7 @@ class InvariantChecker:
         of a device is in the database, and where every place led to an update epsilon is equal.
 
         Raises:
-            Broken: they do not.
+            InvariantBroken: they do not.
         """
         for state in states:
             known = state.credentials()
@@ -173,7 +181,9 @@ class InvariantChecker:
             mine = ledger.charged_steps(state.entries()) & self._ended
             theirs = set(self._steps.get(known.device, []))
             if mine - theirs:
-                raise Broken(f"a device is charged for {sorted(mine - theirs)}, the database not")
+                raise InvariantBroken(
+                    f"a device is charged for {sorted(mine - theirs)}, the database not"
+                )
             unsent = theirs - mine  # places that led to nothing: the database is on the safe side
             noises = {entry.noise for entry in state.entries()}
             if not unsent and len(noises) == 1 and mine:
@@ -181,7 +191,7 @@ class InvariantChecker:
                 entries = [one for one in state.entries() if one.step in mine]
                 told = charged_epsilon(len(theirs), noise, entries[0].delta) if noise else math.inf
                 if not math.isclose(ledger.epsilon(entries), told, rel_tol=1e-6):
-                    raise Broken("a device and the database disagree on epsilon")
+                    raise InvariantBroken("a device and the database disagree on epsilon")
             self.checked.ledgers += 1
 
     @property

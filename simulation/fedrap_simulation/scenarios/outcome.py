@@ -72,7 +72,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 async def make_outcome(
     scenario: Scenario,
     settings: Settings,
-    crowd: Population,
+    population: Population,
     store: Store,
     watch: InvariantChecker,
     looks: Sequence[EvaluationSnapshot],
@@ -90,14 +90,14 @@ async def make_outcome(
     spent = [ledger.epsilon(one.state.entries()) for one in devices if one.state.entries()]
     noisy = settings.privacy.noise > 0
     ends = scenario.seconds
-    days = sum(max(0.0, ends - float(crowd.arrive[one.person])) for one in devices) / DAY
-    promise = state_policy(settings.privacy).epsilon
+    days = sum(max(0.0, ends - float(population.arrive[one.person])) for one in devices) / DAY
+    bound = state_policy(settings.privacy).epsilon
     return Outcome(
         scenario=scenario,
-        dataset=crowd.dataset,
-        people=len(crowd),
+        dataset=population.dataset,
+        people=len(population),
         devices=len(devices),
-        items=len(crowd.items),
+        items=len(population.items),
         clock=scenario.clock,
         engine=engine,
         rounds=rounds,
@@ -105,7 +105,7 @@ async def make_outcome(
         reports=dict(reports.most_common()),
         trouble=dict(trouble.counts.most_common()),
         epsilon=max(spent, default=0.0) if noisy else None,
-        promised=promise if noisy and math.isfinite(promise) else None,
+        promised=bound if noisy and math.isfinite(bound) else None,
         epsilons=np.quantile(spent, [0, 0.25, 0.5, 0.75, 1]).tolist() if spent and noisy else [],
         took_part=len(spent),
         bytes_up_per_day=sum(one.transport.traffic.up for one in devices) / max(days, 1e-9),
@@ -116,8 +116,8 @@ async def make_outcome(
             "releases computed again": watch.checked.sums,
             "ledgers": watch.checked.ledgers,
         },
-        promoted=crowd.items[promoted],
-        central=central_name(len(crowd.items)),
+        promoted=population.items[promoted],
+        central=central_name(len(population.items)),
         seconds=seconds,
         peak_mb=peak_mb,
         digest="" if latest is None else load_model(latest).message.model.hex(),

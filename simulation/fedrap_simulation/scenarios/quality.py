@@ -19,7 +19,7 @@ from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.solve_scoring import derive_users
 from fedrap_simulation.evaluation.metrics import gains, hits
 from fedrap_simulation.evaluation.task import Task
-from fedrap_simulation.methods.protocol import quiet
+from fedrap_simulation.methods.protocol import no_progress
 from fedrap_simulation.methods.registry import make_method
 from fedrap_simulation.scenarios.device_memory import SharedModel
 from fedrap_simulation.scenarios.population import Population
@@ -60,7 +60,7 @@ def central_name(items: int) -> str:
 
 
 def take_snapshot(
-    crowd: Population,
+    population: Population,
     question: PersonQuestion,
     models: Mapping[int, SharedModel | None],
     now: float,
@@ -70,14 +70,14 @@ def take_snapshot(
     """Quality now; None when there is nobody to ask."""
     if not len(question.people):
         return None
-    ours, shown = _ours(question, models, len(crowd.items), promoted)
-    counts = crowd.counts(now)
+    ours, shown = _ours(question, models, len(population.items), promoted)
+    counts = population.counts(now)
     liked = np.broadcast_to(counts.astype(np.float32), (1, len(counts)))
     popular = _ranks(question, lambda some: np.repeat(liked, len(some), axis=0))
     above = question.listed & (counts > counts[promoted])
     middle = None
     if central:
-        middle = float(gains(_central(crowd, question, now)).mean())
+        middle = float(gains(_central(population, question, now)).mean())
     lengths = question.histories.lengths
     low, high = np.quantile(lengths, [1 / 3, 2 / 3])
     gain = gains(ours)
@@ -168,24 +168,24 @@ def _shows(question: PersonQuestion, scores: Scores, promoted: int) -> npt.NDArr
     return np.asarray(~seen & np.isfinite(mine) & (above < 10))
 
 
-def _central(crowd: Population, question: PersonQuestion, now: float) -> Rows:
+def _central(population: Population, question: PersonQuestion, now: float) -> Rows:
     """Ranks by a centralised model that learns from everything done by now."""
-    everybody = np.arange(len(crowd))
-    parts = [crowd.of(person, now) for person in everybody.tolist()]
+    everybody = np.arange(len(population))
+    parts = [population.of(person, now) for person in everybody.tolist()]
     starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     train = Histories(starts, np.concatenate(parts))
-    none = np.zeros(len(crowd), dtype=np.int64)
+    none = np.zeros(len(population), dtype=np.int64)
     task = Task(
-        crowd.dataset, "clean", "test", len(crowd.items), train, True, none,
-        np.zeros((len(crowd), 0), dtype=np.int64), train,
+        population.dataset, "clean", "test", len(population.items), train, True, none,
+        np.zeros((len(population), 0), dtype=np.int64), train,
     )  # fmt: skip
-    fitted = make_method(central_name(len(crowd.items)), {}).fit(task, 0, quiet)
+    fitted = make_method(central_name(len(population.items)), {}).fit(task, 0, no_progress)
     return _ranks(question, lambda some: fitted.scores(question.people[some]))
 
 
-def pick_people(crowd: Population, count: int, seed: int) -> Rows:
+def pick_people(population: Population, count: int, seed: int) -> Rows:
     """Whom to ask; the same people each time."""
-    order = np.random.default_rng([seed, 0xA5C]).permutation(len(crowd))
+    order = np.random.default_rng([seed, 0xA5C]).permutation(len(population))
     return np.sort(order[:count])
 
 

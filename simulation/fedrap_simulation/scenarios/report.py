@@ -232,10 +232,10 @@ def _quality(o: Outcome) -> tuple[str, str, str]:
 
 def _epsilon(o: Outcome) -> tuple[str, str, str]:
     if o.epsilon is None:
-        return "Epsilon", "none", "no noise is added, so nothing is promised; set privacy.noise"
+        return "Epsilon", "none", "no noise is added, so nothing is guaranteed; set privacy.noise"
     words = f"charged to whoever took part most; median {o.epsilons[2]:.2g}" if o.epsilons else ""
-    promise = f"; the policy promises at most {o.promised:.2g}" if o.promised else ""
-    return "Epsilon", f"{o.epsilon:.2g}", words + promise
+    bound = f"; the policy guarantees at most {o.promised:.2g}" if o.promised else ""
+    return "Epsilon", f"{o.epsilon:.2g}", words + bound
 
 
 def _traffic(o: Outcome) -> tuple[str, str, str]:

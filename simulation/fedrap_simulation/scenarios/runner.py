@@ -19,9 +19,13 @@ from fedrap.background.scheduler import Pace
 from fedrap_coordinator.domain.rate_limits import Pace as Rate
 from fedrap_coordinator.settings import Limits, Settings
 from fedrap_simulation.scenarios.availability import compute_seconds, draw, next_ready
-from fedrap_simulation.scenarios.behaviours import Kind, Temper, draw_kinds
+from fedrap_simulation.scenarios.behaviours import DeviceTemper, Kind, draw_kinds
 from fedrap_simulation.scenarios.compute import Engine
-from fedrap_simulation.scenarios.coordinators import Host, InProcessHost, ProcessHost
+from fedrap_simulation.scenarios.coordinators import (
+    CoordinatorHost,
+    CoordinatorProcess,
+    InProcessCoordinator,
+)
 from fedrap_simulation.scenarios.device import SimulatedDevice
 from fedrap_simulation.scenarios.device_memory import LIE, DeviceMemory, SharedReleases
 from fedrap_simulation.scenarios.invariants import InvariantChecker
@@ -35,57 +39,71 @@ from fedrap_simulation.scenarios.quality import (
     take_snapshot,
 )
 from fedrap_simulation.scenarios.scenario import DAY, Scenario
-from fedrap_simulation.scenarios.seeded_random import seeded_chance
+from fedrap_simulation.scenarios.seeded_random import seeded_random
 from fedrap_simulation.scenarios.virtual_clock import run_virtual
 
 EPOCH = 1.7e9  # what the coordinator's clock shows when a virtual scenario begins
 _MUCH = Rate(burst=10**8, per_minute=10**8)
 FREE = Limits(device=_MUCH, address=_MUCH)
 
-Say = Callable[[float, str], None]  # share of the scenario that is over, and a few words
+OnProgress = Callable[[float, str], None]  # share of the scenario that is over, and a few words
 
 
 def run_scenario(
-    scenario: Scenario, engine: Engine, folder: Path, say: Say, data_dir: Path | None = None
+    scenario: Scenario,
+    engine: Engine,
+    folder: Path,
+    on_progress: OnProgress,
+    data_dir: Path | None = None,
 ) -> Outcome:
     """The whole scenario.
 
     Raises:
-        Broken: an invariant did not hold.
+        InvariantBroken: an invariant did not hold.
         BadData, FedRapError: the data is not there, or the coordinator could not be started.
     """
-    crowd = load_population(scenario, data_dir)
-    conductor = ScenarioRunner(scenario, crowd, engine, folder, say)
+    population = load_population(scenario, data_dir)
+    runner = ScenarioRunner(scenario, population, engine, folder, on_progress)
     if scenario.clock == "virtual":
-        with seeded_chance(scenario.seed):
-            return run_virtual(conductor.run())
-    return asyncio.run(conductor.run())
+        with seeded_random(scenario.seed):
+            return run_virtual(runner.run())
+    return asyncio.run(runner.run())
 
 
 class ScenarioRunner:
     """One run. Time is seconds since its start, on whichever clock the event loop has."""
 
     def __init__(
-        self, scenario: Scenario, crowd: Population, engine: Engine, folder: Path, say: Say
+        self,
+        scenario: Scenario,
+        population: Population,
+        engine: Engine,
+        folder: Path,
+        on_progress: OnProgress,
     ) -> None:
-        self._scenario, self._crowd, self._engine, self._say = scenario, crowd, engine, say
-        self._settings = _settings(scenario, crowd)
+        self._scenario, self._population, self._engine, self._on_progress = (
+            scenario,
+            population,
+            engine,
+            on_progress,
+        )
+        self._settings = _settings(scenario, population)
         self._folder = folder
-        self._watch = InvariantChecker(self._settings)
-        self._releases = SharedReleases(crowd.items)
+        self._invariants = InvariantChecker(self._settings)
+        self._releases = SharedReleases(population.items)
         self._trouble = Trouble()
         self._reports: Counter[str] = Counter()
-        self._looks: list[EvaluationSnapshot] = []
+        self._snapshots: list[EvaluationSnapshot] = []
         self._devices: dict[int, SimulatedDevice] = {}
         self._turns: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
         self._over = asyncio.Event()
         self._began = 0.0
-        self._listed = np.zeros(len(crowd.items), dtype=np.bool_)
+        self._listed = np.zeros(len(population.items), dtype=np.bool_)
         self._kinds = draw_kinds(
-            len(crowd), scenario.behaviours, np.random.default_rng([scenario.seed, 0xB34])
+            len(population), scenario.behaviours, np.random.default_rng([scenario.seed, 0xB34])
         )
-        counts = np.bincount(crowd.item, minlength=len(crowd.items))
+        counts = np.bincount(population.item, minlength=len(population.items))
         liked = np.where(counts > 0, counts, counts.max() + 1)
         chosen = scenario.behaviours.promoted
         self.promoted = int(np.argmin(liked)) if chosen < 0 else chosen
@@ -101,11 +119,11 @@ class ScenarioRunner:
         host = self._host()
         items, later, retired = self._catalogue()
         try:
-            await host.start([self._crowd.items[one] for one in items])
+            await host.start([self._population.items[one] for one in items])
             self._listed[items] = True
-            tokens = await host.tokens(len(self._crowd))
+            tokens = await host.tokens(len(self._population))
             for person, token in enumerate(tokens):
-                at = self._began + float(self._crowd.arrive[person])
+                at = self._began + float(self._population.arrive[person])
                 loop.call_at(at, self._begin_turn, person, token, host)
             await self._beside(host, later, retired)
             for turn in list(self._turns):
@@ -116,12 +134,13 @@ class ScenarioRunner:
             if self._failed is not None:
                 raise self._failed
             store = await host.look()
-            await self._watch.check(store, host.keyring)
+            await self._invariants.check(store, host.keyring)
             states = [device.state for device in self._devices.values()]
-            self._watch.check_ledgers(states)
-            await self._look()
+            self._invariants.check_ledgers(states)
+            await self._take_snapshot()
             return await make_outcome(
-                self._scenario, self._settings, self._crowd, store, self._watch, self._looks,
+                self._scenario, self._settings, self._population, store, self._invariants,
+                self._snapshots,
                 list(self._devices.values()), self._reports, self._trouble, self.promoted,
                 self._engine.name, time.perf_counter() - started,
                 resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -129,24 +148,24 @@ class ScenarioRunner:
         finally:
             await host.close()
 
-    def _host(self) -> Host:
+    def _host(self) -> CoordinatorHost:
         scenario = self._scenario
         if scenario.joined == "http":
-            return ProcessHost(self._settings, self._folder)
+            return CoordinatorProcess(self._settings, self._folder)
         noise = hashlib.sha256(b"fedrap field %d" % scenario.seed).digest()
         epoch = EPOCH if scenario.clock == "virtual" else time.time()
-        return InProcessHost(self._settings, lambda: epoch + self.now(), noise)
+        return InProcessCoordinator(self._settings, lambda: epoch + self.now(), noise)
 
     def _catalogue(self) -> tuple[list[int], list[int], list[int]]:
         """Items that are there at the start, those that come, and those that go."""
-        churn, count = self._scenario.churn, len(self._crowd.items)
+        churn, count = self._scenario.churn, len(self._population.items)
         order = np.random.default_rng([self._scenario.seed, 0xCA7]).permutation(count)
         first = sorted(order[: max(1, round(churn.at_start * count))].tolist())
         later = order[len(first) :].tolist()
         gone = order[: round(churn.retired * count)].tolist()
         return first, later, gone
 
-    def _schedule(self, person: int, token: str, host: Host, when: float) -> None:
+    def _schedule(self, person: int, token: str, host: CoordinatorHost, when: float) -> None:
         """The person's next try at `when`, or as soon after it as the phone is ready."""
         scenario = self._scenario
         at = next_ready(scenario.phones, scenario.seed, person, max(when, self.now()))
@@ -154,14 +173,14 @@ class ScenarioRunner:
             loop = asyncio.get_running_loop()
             loop.call_at(self._began + at, self._begin_turn, person, token, host)
 
-    def _begin_turn(self, person: int, token: str, host: Host) -> None:
+    def _begin_turn(self, person: int, token: str, host: CoordinatorHost) -> None:
         if self._over.is_set():
             return
         turn = asyncio.get_running_loop().create_task(self._turn(person, token, host))
         self._turns.add(turn)
         turn.add_done_callback(self._turns.discard)
 
-    async def _turn(self, person: int, token: str, host: Host) -> None:
+    async def _turn(self, person: int, token: str, host: CoordinatorHost) -> None:
         device, wait = self._devices.get(person), 0.0
         try:
             if device is None:  # any network will do for the first release; rounds wait for wifi
@@ -171,19 +190,19 @@ class ScenarioRunner:
                 wait = await device.turn(self._reports)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # a broken promise, or a fault of ours: end loudly
+        except BaseException as error:  # a broken invariant, or a fault of ours: end loudly
             self._failed = self._failed or error
             self._over.set()
             return
         self._schedule(person, token, host, self.now() + wait)
 
-    def _make_device(self, person: int, token: str, host: Host) -> SimulatedDevice:
+    def _make_device(self, person: int, token: str, host: CoordinatorHost) -> SimulatedDevice:
         scenario, seed = self._scenario, self._scenario.seed
         kind = self._kinds[person]
         rng = np.random.default_rng([seed, 0xDE5, person])
         epoch = EPOCH if scenario.clock == "virtual" else time.time()
         state = DeviceMemory(
-            person, self._crowd, self._releases, self.now, epoch,
+            person, self._population, self._releases, self.now, epoch,
             consent=draw(seed, person, 7) < scenario.phones.consent,
             weight=LIE if kind is Kind.LYING else 1.0,
         )  # fmt: skip
@@ -192,14 +211,14 @@ class ScenarioRunner:
             replay=kind is Kind.REPLAYING,
         )  # fmt: skip
         seconds = compute_seconds(scenario.phones, seed, person)
-        temper = Temper(
+        temper = DeviceTemper(
             kind, seconds, scenario.drop, rng, self.promoted, self._engine, (seed, person),
-            self._watch, scenario.behaviours.attack == "shrink",
+            self._invariants, scenario.behaviours.attack == "shrink",
         )  # fmt: skip
         pace = Pace(period=scenario.phones.period, backoff=scenario.phones.backoff)
         return SimulatedDevice(person, state, transport, temper, token, pace)
 
-    async def _beside(self, host: Host, later: list[int], retired: list[int]) -> None:
+    async def _beside(self, host: CoordinatorHost, later: list[int], retired: list[int]) -> None:
         """Looks, checks, kills and changes of the catalogue, until the scenario is over."""
         scenario = self._scenario
         plan: list[tuple[float, str, object]] = []
@@ -214,15 +233,15 @@ class ScenarioRunner:
             if await self._wait_until(at):
                 break
             if what == "look":
-                await self._watch.check(await host.look(), host.keyring)
-                await self._look()
-                if self._watch.last_step >= (scenario.until_round or math.inf):
+                await self._invariants.check(await host.look(), host.keyring)
+                await self._take_snapshot()
+                if self._invariants.last_step >= (scenario.until_round or math.inf):
                     break
             elif what == "kill":
                 await host.crash(scenario.faults.down_seconds)
             else:
                 assert isinstance(which, list)
-                names = [self._crowd.items[one] for one in which]
+                names = [self._population.items[one] for one in which]
                 await (host.add_items if what == "add" else host.retire_items)(names)
                 self._listed[which] = what == "add"
         else:
@@ -236,23 +255,23 @@ class ScenarioRunner:
                 await self._over.wait()
         return self._over.is_set()
 
-    async def _look(self) -> None:
+    async def _take_snapshot(self) -> None:
         now, looks = self.now(), self._scenario.looks
-        people = pick_people(self._crowd, looks.users, self._scenario.seed)
-        asked, histories, targets = self._crowd.ask(people, now)
+        people = pick_people(self._population, looks.users, self._scenario.seed)
+        asked, histories, targets = self._population.ask(people, now)
         known = self._listed[targets]
         question = PersonQuestion(
             asked[known], histories.some(np.flatnonzero(known)), targets[known], self._listed.copy()
         )
         models = {one: device.state.model() for one, device in self._devices.items()}
         look = await asyncio.to_thread(
-            take_snapshot, self._crowd, question, models, now, self.promoted, looks.central
+            take_snapshot, self._population, question, models, now, self.promoted, looks.central
         )
         if look is not None:
-            self._looks.append(look)
+            self._snapshots.append(look)
             popular = look.ndcg10_popularity
             words = f"day {look.day:.1f}: NDCG@10 {look.ndcg10:.3f}, popularity {popular:.3f}"
-            self._say(min(1.0, now / self._scenario.seconds), words)
+            self._on_progress(min(1.0, now / self._scenario.seconds), words)
 
 
 def _spread(items: list[int], seconds: float, what: str) -> list[tuple[float, str, object]]:
@@ -264,15 +283,15 @@ def _spread(items: list[int], seconds: float, what: str) -> list[tuple[float, st
     ]
 
 
-def _settings(scenario: Scenario, crowd: Population) -> Settings:
+def _settings(scenario: Scenario, population: Population) -> Settings:
     """The scenario's settings; N, p and the number of steps follow from the crowd if not said."""
     settings, usual = scenario.coordinator, Settings()
     learning = settings.learning
     if learning.population == usual.learning.population:
-        density = len(crowd.item) / len(crowd) / len(crowd.items)
+        density = len(population.item) / len(population) / len(population.items)
         learning = msgspec.structs.replace(
             learning,
-            population=len(crowd),
+            population=len(population),
             density=min(1.0, max(1e-9, density)),
             settled=settings.round.total,
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 
 @contextmanager
-def seeded_chance(seed: int) -> Iterator[None]:
+def seeded_random(seed: int) -> Iterator[None]:
     """Ids of devices and rounds, and jitter, follow from the seed while this lasts.
 
     Keys that protect somebody are made elsewhere, by the cryptography library, and stay random.

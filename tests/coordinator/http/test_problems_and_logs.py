@@ -34,7 +34,7 @@ ANSWERED = {
     core.WrongShape: problems.WRONG_SHAPE,
     core.NotFinite: problems.NOT_FINITE,
 }
-OUR_OWN_FAULTS = {core.BrokenModel, core.Diverged, core.BudgetSpent}
+OUR_OWN_FAULTS = {core.BrokenModel, core.Diverged}
 
 
 @pytest.fixture

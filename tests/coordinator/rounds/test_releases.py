@@ -143,7 +143,7 @@ def test_a_sum_that_gives_no_usable_c_is_refused(value: float) -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_triangle_that_is_not_finite_is_refused(value: float) -> None:
     model = first_model(TASK, VIEW, SETTINGS)
-    total = replace(a_sum(0), triangle=np.full(DIM * (DIM + 1) // 2, value))
+    total = replace(a_sum(0), packed_gram=np.full(DIM * (DIM + 1) // 2, value))
     with pytest.raises(BrokenModel):
         next_model(TASK, model, total, VIEW, SETTINGS)
 

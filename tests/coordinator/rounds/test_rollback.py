@@ -41,7 +41,7 @@ def curator(store: Store, settings: Settings = SETTINGS) -> CatalogueActions:
 async def step(served: EncodedRelease, row: int) -> None:
     player = await served.player()
     cell = one_cell(row)
-    await player.join(replace(cell, triangle=pack_gram(np.eye(DIM))))
+    await player.join(replace(cell, packed_gram=pack_gram(np.eye(DIM))))
     await served.app[COORDINATOR].advance()
 
 

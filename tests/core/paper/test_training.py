@@ -138,7 +138,7 @@ def test_the_update_is_the_delta_of_the_working_set_and_a_triangle_of_zeros() ->
     result = train_local(problem)
     result.update.check(60, 4)
     assert result.update.rows.tolist() == sorted([*problem.own_rows, *problem.other_rows])
-    assert not result.update.triangle.any()
+    assert not result.update.packed_gram.any()
     assert len(problem.own_rows) == 10
     assert len(result.losses) == 3
 

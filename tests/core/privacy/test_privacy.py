@@ -43,7 +43,7 @@ def test_a_clip_never_enlarges_and_keeps_the_direction(
     assert clipped.norm() <= min(limit, update.norm()) * (1 + 1e-12)
     assert np.array_equal(clipped.rows, update.rows)
     assert np.allclose(clipped.values, factor * update.values, rtol=1e-12, atol=0)
-    assert np.allclose(clipped.triangle, factor * update.triangle, rtol=1e-12, atol=0)
+    assert np.allclose(clipped.packed_gram, factor * update.packed_gram, rtol=1e-12, atol=0)
 
 
 @quick
@@ -197,7 +197,7 @@ def test_no_row_is_longer_than_the_row_clip_and_short_ones_stay(
     after = np.linalg.norm(clipped.values, axis=1)
     assert np.allclose(after, np.minimum(before, limit), rtol=1e-12, atol=0)
     assert np.array_equal(clipped.values[before <= limit], update.values[before <= limit])
-    assert np.array_equal(clipped.triangle, update.triangle)
+    assert np.array_equal(clipped.packed_gram, update.packed_gram)
     assert clip_rows(update, None) is update
 
 

@@ -57,7 +57,9 @@ def test_a_row_is_half_the_gradient_of_the_objective_in_c_at_fixed_x(
 @given(seeds, st.integers(0, 8))
 def test_the_triangle_is_that_of_x_with_itself(seed: int, length: int) -> None:
     share = compute_share(_problem(seed, length))
-    assert np.array_equal(unpack_gram(share.update.triangle, 3), np.outer(share.user, share.user))
+    assert np.array_equal(
+        unpack_gram(share.update.packed_gram, 3), np.outer(share.user, share.user)
+    )
 
 
 @quick
@@ -146,7 +148,7 @@ def test_a_step_changes_touched_rows_only_and_is_deterministic(seed: int) -> Non
 def test_a_step_is_the_formula_of_the_module(seed: int) -> None:
     state, total = _round(seed, [0, 7])
     learning = Learning(eta=0.3, decay=0.9, ridge=4.0, population=50, density=0.1)
-    S = unpack_gram(total.triangle / 3, 3)
+    S = unpack_gram(total.packed_gram / 3, 3)
     H = (METHOD.w0 + METHOD.alpha * 0.1) * S + 4.0 / 50 * np.eye(3)
     expected = []
     for j, row in zip(total.rows, total.values, strict=True):
@@ -159,10 +161,10 @@ def test_a_step_is_the_formula_of_the_module(seed: int) -> None:
 def test_the_gram_is_a_running_mean() -> None:
     state, total = _round(2, [1])
     first = learn_step(state, total, METHOD, Learning(memory=0.75), 0)
-    seen = unpack_gram(total.triangle / 3, 3)
+    seen = unpack_gram(total.packed_gram / 3, 3)
     assert first.gram is not None
     assert np.allclose(first.gram, seen)
-    doubled = RoundSum(total.rows, total.values, 2 * total.triangle, 3)
+    doubled = RoundSum(total.rows, total.values, 2 * total.packed_gram, 3)
     second = learn_step(first, doubled, METHOD, Learning(memory=0.75), 1)
     assert second.gram is not None
     assert np.allclose(second.gram, 1.25 * seen)
@@ -170,7 +172,7 @@ def test_the_gram_is_a_running_mean() -> None:
 
 def test_a_round_of_nobody_changes_nothing() -> None:
     state, total = _round(3, [1, 2])
-    nobody = RoundSum(total.rows, total.values, total.triangle, 0)
+    nobody = RoundSum(total.rows, total.values, total.packed_gram, 0)
     silent = RoundSum(total.rows, total.values, np.zeros(6), 3)
     assert learn_step(state, nobody, METHOD, Learning(), 0) is state
     assert learn_step(state, silent, METHOD, Learning(), 0) is state
@@ -204,7 +206,7 @@ def test_a_settled_step_leaves_the_asked_share_of_c_zero_in_all_rows() -> None:
 def test_a_sum_that_would_break_c_is_refused(value: float) -> None:
     state, total = _round(7, [1])
     learning = Learning(ridge=1e-3, population=10**9)
-    weak = RoundSum(total.rows, np.full((1, 3), value), 1e-9 * total.triangle, 3)
+    weak = RoundSum(total.rows, np.full((1, 3), value), 1e-9 * total.packed_gram, 3)
     with pytest.raises(BrokenModel):
         learn_step(state, weak, METHOD, learning, 0)
 

@@ -123,7 +123,7 @@ def test_no_row_moves_further_than_its_reach(seed: int, row_step: float, least: 
 @given(seeds)
 def test_without_a_cap_support_changes_no_number(seed: int) -> None:
     state, total = _round(seed)
-    plain = RoundSum(total.rows, total.values, total.triangle, total.devices)
+    plain = RoundSum(total.rows, total.values, total.packed_gram, total.devices)
     without = learn_step(Learner(state.common), plain, METHOD, Learning(), 0)
     for learning in (Learning(), Learning(min_support=9.0), Learning(row_step=1e6)):
         found = learn_step(state, total, METHOD, learning, 0)
@@ -159,5 +159,5 @@ def test_a_triangle_that_no_user_gives_does_not_lower_the_sum(seed: int) -> None
     total = Accumulator(SIZE, DIM, 8.0)
     total.add(hostile)
     released = total.total(0.0, KEY, 1)
-    assert np.linalg.eigvalsh(unpack_gram(released.triangle, DIM)).min() >= -1e-9
-    assert np.sum(released.values**2) + np.sum(released.triangle**2) <= 64.0 + 1e-9
+    assert np.linalg.eigvalsh(unpack_gram(released.packed_gram, DIM)).min() >= -1e-9
+    assert np.sum(released.values**2) + np.sum(released.packed_gram**2) <= 64.0 + 1e-9

@@ -40,9 +40,9 @@ def test_a_share_comes_back_within_one_step_of_the_quantiser(
     assert np.array_equal(back.rows, update.rows)
     step = np.abs(update.values).max(axis=1, keepdims=True, initial=0.0) / STEPS
     assert np.all(np.abs(back.values - update.values) <= 1.0001 * step)
-    step = np.abs(update.triangle).max() / STEPS
-    assert back.triangle.shape == (packed_size(dim),)
-    assert np.all(np.abs(back.triangle - update.triangle) <= 1.0001 * step)
+    step = np.abs(update.packed_gram).max() / STEPS
+    assert back.packed_gram.shape == (packed_size(dim),)
+    assert np.all(np.abs(back.packed_gram - update.packed_gram) <= 1.0001 * step)
     back.check(20, dim)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from fedrap_core.errors import Diverged
@@ -16,8 +17,8 @@ from fedrap_simulation.engine.paper_kernels import (
     PENALTIES,
     allowed_entry,
     largest_entry,
+    local_step,
     pack_schedule,
-    train_given,
 )
 
 ITEMS, DIM = 120, 12
@@ -51,6 +52,28 @@ def pose(method: PaperMethod, seed: int, step: int) -> tuple[PaperProblem, Paper
         lambda rows: common[rows], state, seen, unseen, method, step, rng.random, full=True
     )
     return problem, state
+
+
+def train_given(
+    common: npt.NDArray[np.float32],
+    personal: npt.NDArray[np.float32],
+    user: npt.NDArray[np.float32],
+    bias: np.float32,
+    weights: npt.NDArray[np.float32],
+    liked: npt.NDArray[np.float32],
+    rates: npt.NDArray[np.float32],
+    reach: np.float32,
+    penalty: int,
+) -> np.float32:
+    """All steps over samples that are given, `weights` and `liked` (S, n), in place; the new b."""
+    slope = np.empty_like(user)
+    for step in range(len(weights)):
+        rows = np.flatnonzero(weights[step])
+        bias = local_step(
+            common, personal, user, bias, slope, rows, weights[step][rows], liked[step][rows],
+            rates[step], reach, penalty,
+        )  # fmt: skip
+    return bias
 
 
 @pytest.mark.parametrize("step", [1, 14])

@@ -80,7 +80,7 @@ def test_a_round_sums_to_what_the_core_sums(
     known = reference(histories, common, method, clip)
     np.testing.assert_array_equal(found.rows, known.rows)
     np.testing.assert_allclose(found.values, known.values, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found.triangle, known.triangle, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.packed_gram, known.packed_gram, rtol=1e-4, atol=1e-5)
     assert found.devices == known.devices == len(histories)
 
 
@@ -189,7 +189,7 @@ def test_bands_take_noise_back_as_the_core_does() -> None:
     series = inverse_series(coefficients, 6)
     for step, one in enumerate(found):
         known = sum(series[back] * drawn[step - back] for back in range(step + 1))
-        np.testing.assert_allclose(np.append(one.values.ravel(), one.triangle), known)
+        np.testing.assert_allclose(np.append(one.values.ravel(), one.packed_gram), known)
 
 
 def test_a_row_is_clipped_before_the_whole() -> None:
@@ -208,7 +208,7 @@ def test_no_device_adds_more_than_the_clip_although_it_was_rounded() -> None:
     for seed in range(20):
         one = some_histories(seed, users=1)
         total = sum_shares(one, common, method, clip=clip, int8_seed=seed)
-        norm = np.sqrt(np.sum(total.values**2) + np.sum(total.triangle**2))
+        norm = np.sqrt(np.sum(total.values**2) + np.sum(total.packed_gram**2))
         assert norm <= clip * (1 + 1e-6)
 
 

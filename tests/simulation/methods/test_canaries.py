@@ -20,7 +20,7 @@ from fedrap_simulation.methods.canaries import (
     shuffle_held_out,
     sing,
 )
-from fedrap_simulation.methods.protocol import quiet
+from fedrap_simulation.methods.protocol import no_progress
 
 SYNTHETIC = "synthetic:users=400,items=400,seed=3"
 CANARIES = ["personal-only", "leak-counter", "shuffled"]
@@ -54,7 +54,7 @@ def test_under_paper_the_same_canary_finds_the_answer(canary: str) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_counter_is_at_chance_whatever_the_seed(seed: int) -> None:
     task = make_split(synthetic(), seed).test
-    ranks = measure(LeakCounter(10).fit(task, seed, quiet), task).sampled
+    ranks = measure(LeakCounter(10).fit(task, seed, no_progress), task).sampled
     assert Song("leak-counter", float(hits(ranks).mean()), task.users).is_chance
 
 

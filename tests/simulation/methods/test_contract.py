@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedrap_simulation.methods.baselines.popularity import Popularity
-from fedrap_simulation.methods.protocol import Method, quiet
+from fedrap_simulation.methods.protocol import Method, no_progress
 from fedrap_simulation.methods.tuning import quality
 
 from .planted import ALL, FEDERATED, TUNED, by_hand, fit_once, named, planted_split
@@ -39,7 +39,7 @@ def test_same_seed_same_scores_and_the_answers_are_not_read(method: Method) -> N
     )
     np.random.seed(99)  # nothing may come from the generators that all share
     torch.manual_seed(99)
-    np.testing.assert_array_equal(first, method.fit(other, 3, quiet).scores(everyone))
+    np.testing.assert_array_equal(first, method.fit(other, 3, no_progress).scores(everyone))
 
 
 @pytest.mark.parametrize("method", TUNED, ids=named)
@@ -53,7 +53,7 @@ def test_finds_planted_tastes_where_popularity_cannot(method: Method) -> None:
 @pytest.mark.parametrize("method", TUNED, ids=named)
 def test_settings_are_not_chosen_by_looking_at_the_test(method: Method) -> None:
     with pytest.raises(ValueError, match="validation task, but this is the test task of planted"):
-        method.tune(planted_split().test, 0, quiet)
+        method.tune(planted_split().test, 0, no_progress)
 
 
 @pytest.mark.parametrize("method", ALL, ids=named)
@@ -85,6 +85,6 @@ def test_only_federated_methods_cost_a_device_something(method: Method) -> None:
 def test_bears_repeated_items_short_histories_and_items_that_nobody_has(method: Method) -> None:
     pairs = [(0, 1), (0, 1), (0, 2), (0, 1), (1, 2), (2, 1), (2, 2), (2, 3), (2, 3)]
     task = replace(by_hand(pairs, 3, 9, np.array([1, 2, 3])), repeats=True)
-    scores = method.fit(task, 0, quiet).scores(np.arange(3))
+    scores = method.fit(task, 0, no_progress).scores(np.arange(3))
     assert scores.shape == (3, 9)
     assert np.isfinite(scores).all()

@@ -10,14 +10,14 @@ from fedrap_simulation.methods.baselines import ease, itemknn
 from fedrap_simulation.methods.baselines.ease import Ease, closed_form
 from fedrap_simulation.methods.baselines.itemknn import ItemKNN
 from fedrap_simulation.methods.baselines.popularity import Frequency, Popularity
-from fedrap_simulation.methods.protocol import quiet, touched
+from fedrap_simulation.methods.protocol import no_progress, touched
 
 from .planted import by_hand, planted_split
 
 
 def test_popularity_counts_and_leaves_ties_tied() -> None:
     task = by_hand([(0, 2), (1, 2), (1, 0), (2, 1)], 3, 4, np.array([0, 1, 0]))
-    fitted = Popularity().fit(task, 0, quiet)
+    fitted = Popularity().fit(task, 0, no_progress)
     assert fitted.scores(np.array([1]))[0].tolist() == [1.0, 1.0, 2.0, 0.0]
     # User 0 asks for item 0, which ties with item 1; the tie counts against the method.
     assert measure(fitted, task).full.tolist() == [1, 0, 1]
@@ -26,7 +26,9 @@ def test_popularity_counts_and_leaves_ties_tied() -> None:
 def test_frequency_orders_by_count_then_recency_then_popularity() -> None:
     pairs = [(0, 3), (0, 1), (0, 1), (0, 2), (0, 3), (0, 4), (1, 5), (2, 5), (1, 0)]
     task = by_hand(pairs, 3, 7, np.zeros(3, dtype=np.int64))
-    order = np.argsort(-Frequency().fit(task, 0, quiet).scores(np.array([0]))[0], kind="stable")
+    order = np.argsort(
+        -Frequency().fit(task, 0, no_progress).scores(np.array([0]))[0], kind="stable"
+    )
     # 3 and 1 came twice and 3 later; 4 came after 2; 5 is popular, 0 was taken once, 6 never.
     assert order.tolist() == [3, 1, 4, 2, 5, 0, 6]
 
@@ -34,7 +36,7 @@ def test_frequency_orders_by_count_then_recency_then_popularity() -> None:
 def test_frequency_tells_apart_what_float32_could_not_add_up() -> None:
     rare, often = list(range(3_000)), [5, 7] * 400
     task = by_hand([(0, one) for one in rare + often], 1, 3_001, np.array([0]))
-    scores = Frequency().fit(task, 0, quiet).scores(np.array([0]))[0]
+    scores = Frequency().fit(task, 0, no_progress).scores(np.array([0]))[0]
     assert len(np.unique(scores)) == 3_001
 
 
@@ -49,7 +51,7 @@ def test_itemknn_is_the_brute_force_sum_over_neighbours(monkeypatch: pytest.Monk
         alike[item] = 0.0
         alike[alike < np.sort(alike)[-15] - 1e-7] = 0.0
         expected[:, item] = x @ alike
-    scores = ItemKNN(neighbours=15, shrinkage=7.0).fit(task, 0, quiet).scores(np.arange(200))
+    scores = ItemKNN(neighbours=15, shrinkage=7.0).fit(task, 0, no_progress).scores(np.arange(200))
     np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
@@ -59,13 +61,13 @@ def test_ease_is_the_plain_closed_formula(monkeypatch: pytest.MonkeyPatch) -> No
     x = touched(task).toarray().astype(np.float64)
     inverse = np.linalg.inv(x.T @ x + 20.0 * np.eye(task.items))
     weights = np.eye(task.items) - inverse / np.diag(inverse)
-    scores = Ease(ridge=20.0).fit(task, 0, quiet).scores(np.arange(task.users))
+    scores = Ease(ridge=20.0).fit(task, 0, no_progress).scores(np.arange(task.users))
     np.testing.assert_allclose(scores, x @ weights, atol=1e-4)
 
 
 def test_ease_gives_items_that_nobody_has_a_score_of_zero() -> None:
     task = by_hand([(0, 0), (0, 2), (1, 0), (1, 2)], 2, 4, np.array([0, 0]))
-    scores = Ease(ridge=1.0).fit(task, 0, quiet).scores(np.array([0]))[0]
+    scores = Ease(ridge=1.0).fit(task, 0, no_progress).scores(np.array([0]))[0]
     assert scores[[1, 3]].tolist() == [0.0, 0.0]
     assert scores[0] == pytest.approx(scores[2])
     assert scores[0] > 0.5

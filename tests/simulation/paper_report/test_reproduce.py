@@ -20,8 +20,8 @@ DATA = "synthetic:users=60,items=140,seed=1"
 
 
 def do(out: Path, only: tuple[str, ...] = ()) -> ReportOutcome:
-    order = ReportRequest(data=DATA, out=out, only=only, quick=True)
-    return reproduce(order, "fedrap-sim reproduce", lambda *_: None, lambda *_: None)
+    request = ReportRequest(data=DATA, out=out, only=only, quick=True)
+    return reproduce(request, "fedrap-sim reproduce", lambda *_: None, lambda *_: None)
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def test_a_second_run_computes_nothing_and_a_lost_piece_alone_is_made_again(whol
     again = do(whole.out)
     assert whole.outcome.computed > 20
     assert again.computed == 0
-    pieces = sorted((whole.out / "cache" / "pieces").iterdir())
-    pieces[0].write_bytes(pieces[0].read_bytes()[:20])
+    section_cache = sorted((whole.out / "cache" / "pieces").iterdir())
+    section_cache[0].write_bytes(section_cache[0].read_bytes()[:20])
     assert do(whole.out).computed == 1
     after = json.loads((whole.out / "results.json").read_bytes())["sections"]
     assert after == before

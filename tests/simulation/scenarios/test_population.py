@@ -45,27 +45,27 @@ def timed(tmp_path: Path, days: float = 5, **people: object) -> Scenario:
 
 
 def test_real_times_are_kept(tmp_path: Path) -> None:
-    crowd = load_population(timed(tmp_path))
-    assert len(crowd) == 2  # eve comes long after the scenario is over
-    names = [crowd.items[one] for one in crowd.of(0, 1.5 * DAY)]
+    population = load_population(timed(tmp_path))
+    assert len(population) == 2  # eve comes long after the scenario is over
+    names = [population.items[one] for one in population.of(0, 1.5 * DAY)]
     assert names == ["a", "b"]
-    assert crowd.arrive.tolist() == [0.0, 3 * DAY]
-    assert crowd.done(1, 2 * DAY) == 0
+    assert population.arrive.tolist() == [0.0, 3 * DAY]
+    assert population.done(1, 2 * DAY) == 0
 
 
 def test_what_lies_before_the_first_day_is_history(tmp_path: Path) -> None:
-    crowd = load_population(timed(tmp_path, from_day=2))
-    assert crowd.done(0, 0.0) == 3
-    assert crowd.arrive[0] == 0.0
+    population = load_population(timed(tmp_path, from_day=2))
+    assert population.done(0, 0.0) == 3
+    assert population.arrive[0] == 0.0
 
 
 def test_people_are_asked_for_what_they_will_really_do(tmp_path: Path) -> None:
-    crowd = load_population(timed(tmp_path))
-    asked, histories, targets = crowd.ask(np.arange(2), 0.5 * DAY)
+    population = load_population(timed(tmp_path))
+    asked, histories, targets = population.ask(np.arange(2), 0.5 * DAY)
     assert asked.tolist() == [0]
-    assert [crowd.items[one] for one in histories.of(0)] == ["a"]
-    assert [crowd.items[one] for one in targets] == ["b"]
-    nobody, _, _ = crowd.ask(np.arange(2), 100 * DAY)
+    assert [population.items[one] for one in histories.of(0)] == ["a"]
+    assert [population.items[one] for one in targets] == ["b"]
+    nobody, _, _ = population.ask(np.arange(2), 100 * DAY)
     assert len(nobody) == 0
 
 
@@ -79,12 +79,12 @@ def test_spread_people_have_a_part_of_their_history_when_they_come() -> None:
         data="synthetic:users=40,items=50", times="spread", arrive_days=2, known=0.5
     )
     scenario = Scenario(days=10, population=people)
-    crowd = load_population(scenario)
-    for person in range(len(crowd)):
-        length = crowd.starts[person + 1] - crowd.starts[person]
-        assert crowd.done(person, float(crowd.arrive[person])) == np.ceil(length / 2)
-        assert crowd.done(person, scenario.seconds) == length
-    assert load_population(scenario).arrive.tolist() == crowd.arrive.tolist()
+    population = load_population(scenario)
+    for person in range(len(population)):
+        length = population.starts[person + 1] - population.starts[person]
+        assert population.done(person, float(population.arrive[person])) == np.ceil(length / 2)
+        assert population.done(person, scenario.seconds) == length
+    assert load_population(scenario).arrive.tolist() == population.arrive.tolist()
 
 
 @given(st.integers(0, 2**31), st.integers(0, 10**6), st.floats(0, 30 * DAY))

@@ -11,7 +11,7 @@ import pytest
 from fedrap_core.aggregate import Accumulator
 from fedrap_simulation.cli import main
 from fedrap_simulation.scenarios.compute import LocalEngine
-from fedrap_simulation.scenarios.invariants import Broken
+from fedrap_simulation.scenarios.invariants import InvariantBroken
 from fedrap_simulation.scenarios.outcome import Outcome
 from fedrap_simulation.scenarios.report import answer_all, to_html
 from fedrap_simulation.scenarios.runner import run_scenario
@@ -121,7 +121,7 @@ def test_a_sum_that_is_wrong_ends_the_run(tmp_path: Path, monkeypatch: pytest.Mo
             real(self, update)
 
     monkeypatch.setattr(Accumulator, "add", add)
-    with pytest.raises(Broken, match=r"updates summed|not what the devices"):
+    with pytest.raises(InvariantBroken, match=r"updates summed|not what the devices"):
         run("quiet", tmp_path)
 
 

@@ -20,8 +20,8 @@ from fedrap_simulation.methods.protocol import (
     Cost,
     Floats,
     ItemWeights,
+    OnProgress,
     Scores,
-    Watch,
     touched,
 )
 from fedrap_simulation.methods.tuning import choose
@@ -57,19 +57,19 @@ class Ease:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Try ridges a factor of two apart, or fewer where a single fit takes minutes."""
         small = (25.0, 50.0, 100.0, 200.0, 300.0, 400.0, 600.0, 800.0, 1200.0)
         ridges = (50.0, 200.0, 800.0) if task.items > LARGE else small
-        return choose([replace(self, ridge=ridge) for ridge in ridges], task, seed, watch)
+        return choose([replace(self, ridge=ridge) for ridge in ridges], task, seed, on_progress)
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> _OfSome:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> _OfSome:
         """Solve."""
         known = np.flatnonzero(task.counts())
         histories = touched(task)[:, known].tocsr()  # (U, m known)
-        watch(0.1, f"{self.name}: {len(known)} x {len(known)} weights")
+        on_progress(0.1, f"{self.name}: {len(known)} x {len(known)} weights")
         weights = closed_form((histories.T @ histories).toarray(order="C"), self.ridge)
-        watch(1.0, self.name)
+        on_progress(1.0, self.name)
         return _OfSome(ItemWeights(histories, weights), known, task.items)
 
 

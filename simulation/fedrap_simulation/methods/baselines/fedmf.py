@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.baselines.federated import gradient_rounds, table_cost
-from fedrap_simulation.methods.protocol import Factors, Fitted, Watch
+from fedrap_simulation.methods.protocol import Factors, Fitted, OnProgress
 from fedrap_simulation.methods.tuning import Patience, choose_epochs, is_large, run
 
 
@@ -30,7 +30,7 @@ class FedMf:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Try rates, and stop when the validation stops growing.
 
         On a large task only the rate that is set is tried.
@@ -39,11 +39,11 @@ class FedMf:
         patience = Patience(longest=300, wait=5, every=5)
         if is_large(task):
             candidates, patience = [self], Patience(longest=200, wait=3, every=10)
-        return choose_epochs(candidates, task, seed, watch, patience)
+        return choose_epochs(candidates, task, seed, on_progress, patience)
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Do `epochs` rounds with every device."""
-        return run(self, task, seed, watch)
+        return run(self, task, seed, on_progress)
 
     def learn(self, task: Task, seed: int) -> Iterator[Factors]:
         """The factors after each round."""

@@ -15,7 +15,7 @@ from torch.nn import functional
 from fedrap_simulation.data.interactions import Rows
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.baselines.federated import gradient_rounds, table_cost
-from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, Scores, Watch
+from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, OnProgress, Scores
 from fedrap_simulation.methods.tuning import Patience, choose_epochs, is_large, run
 
 BLOCK_PAIRS = 250_000  # pairs of user and item that the network sees at once when scoring
@@ -92,7 +92,7 @@ class FedNcf:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Try rates, and stop when the validation stops growing.
 
         On a large task only the rate that is set is tried.
@@ -101,11 +101,11 @@ class FedNcf:
         patience = Patience(longest=400, wait=10, every=5)  # it stays on popularity for a while
         if is_large(task):
             candidates, patience = [self], Patience(longest=300, wait=5, every=10)
-        return choose_epochs(candidates, task, seed, watch, patience)
+        return choose_epochs(candidates, task, seed, on_progress, patience)
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Do `epochs` rounds with every device."""
-        return run(self, task, seed, watch)
+        return run(self, task, seed, on_progress)
 
     def learn(self, task: Task, seed: int) -> Iterator[_Network]:
         """The state after each round."""

@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrap_simulation.evaluation.task import Task
-from fedrap_simulation.methods.protocol import Factors, Fitted, Watch, touched
+from fedrap_simulation.methods.protocol import Factors, Fitted, OnProgress, touched
 from fedrap_simulation.methods.tuning import Patience, choose_epochs, is_large, run
 
 # A step solves all users and all items once.
@@ -32,7 +32,7 @@ class Ials:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """First the weights at one size, then the size at those weights; fewer on a large task."""
         large = is_large(task)
         grid = [
@@ -40,16 +40,18 @@ class Ials:
             for alpha in ((2.0, 5.0) if large else (2.0, 5.0, 12.0))
             for regularization in ((10.0, 30.0, 100.0) if large else (3.0, 10.0, 30.0, 100.0))
         ]
-        first = choose_epochs(grid, task, seed, lambda s, w: watch(0.6 * s, w), PATIENCE)
+        first = choose_epochs(grid, task, seed, lambda s, w: on_progress(0.6 * s, w), PATIENCE)
         sizes = [
             replace(first, factors=factors)
             for factors in ((64, 192) if large else (64, 32, 128, 192))
         ]
-        return choose_epochs(sizes, task, seed, lambda s, w: watch(0.6 + 0.4 * s, w), PATIENCE)
+        return choose_epochs(
+            sizes, task, seed, lambda s, w: on_progress(0.6 + 0.4 * s, w), PATIENCE
+        )
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Alternate `epochs` times."""
-        return run(self, task, seed, watch)
+        return run(self, task, seed, on_progress)
 
     def learn(self, task: Task, seed: int) -> Iterator[Factors]:
         """The factors after each time round."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fedrap_simulation.evaluation.task import Task
-from fedrap_simulation.methods.protocol import ItemWeights, Watch, touched
+from fedrap_simulation.methods.protocol import ItemWeights, OnProgress, touched
 from fedrap_simulation.methods.tuning import choose
 
 BLOCK_CELLS = 8_000_000  # similarities held densely at once: 32 MB
@@ -31,16 +31,16 @@ class ItemKNN:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Try neighbourhood sizes, and evidence held back."""
         grid = [
             replace(self, neighbours=neighbours, shrinkage=shrinkage)
             for neighbours in (20, 50, 100, 200)
             for shrinkage in (0.0, 10.0, 50.0)
         ]
-        return choose(grid, task, seed, watch)
+        return choose(grid, task, seed, on_progress)
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> ItemWeights:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> ItemWeights:
         """Compare every item with every other, a block of items at a time."""
         histories = touched(task)  # (U, m)
         by_item = histories.T.tocsr()  # (m, U)
@@ -56,6 +56,6 @@ class ItemKNN:
                 last = np.partition(alike, -self.neighbours, axis=1)[:, -self.neighbours]  # (b,)
                 alike[alike < last[:, None]] = 0.0
             kept.append(sp.csr_matrix(alike))
-            watch((rows[-1] + 1) / task.items, self.name)
+            on_progress((rows[-1] + 1) / task.items, self.name)
         # A row holds the neighbours of the scored item, so the weights point from its columns.
         return ItemWeights(histories, sp.vstack(kept, format="csr").T.tocsr())

@@ -14,7 +14,7 @@ from torch.nn import functional
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.baselines.adam import Adam
 from fedrap_simulation.methods.baselines.negatives import NegativeSampler
-from fedrap_simulation.methods.protocol import Factors, Fitted, Floats, Watch, touched
+from fedrap_simulation.methods.protocol import Factors, Fitted, Floats, OnProgress, touched
 from fedrap_simulation.methods.tuning import Patience, choose_epochs, is_large, run
 
 
@@ -35,20 +35,22 @@ class LightGcn:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Try how far to spread, and stop when the validation stops growing.
 
         On a large task only the number of layers that is set is tried.
         """
         if is_large(task):
-            return choose_epochs([self], task, seed, watch, Patience(longest=80, wait=3, every=4))
+            return choose_epochs(
+                [self], task, seed, on_progress, Patience(longest=80, wait=3, every=4)
+            )
         candidates = [replace(self, layers=layers) for layers in (2, 3)]
         patience = Patience(longest=200, wait=5, every=2)
-        return choose_epochs(candidates, task, seed, watch, patience)
+        return choose_epochs(candidates, task, seed, on_progress, patience)
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Go through the interactions `epochs` times."""
-        return run(self, task, seed, watch)
+        return run(self, task, seed, on_progress)
 
     def learn(self, task: Task, seed: int) -> Iterator[Factors]:
         """The factors after each time through."""

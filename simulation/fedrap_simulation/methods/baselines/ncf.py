@@ -15,7 +15,7 @@ from fedrap_simulation.data.interactions import Rows
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.baselines.adam import Adam
 from fedrap_simulation.methods.baselines.negatives import NegativeSampler
-from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, Scores, Watch
+from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, OnProgress, Scores
 from fedrap_simulation.methods.tuning import Patience, choose_epochs, is_large, run
 
 BLOCK_PAIRS = 250_000  # pairs of user and item that the network sees at once when scoring
@@ -109,7 +109,7 @@ class Ncf:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Try strengths of decay, and stop when the validation stops growing.
 
         On a large task only the decay that is set is tried.
@@ -117,11 +117,11 @@ class Ncf:
         candidates = [replace(self, decay=decay) for decay in (1e-6, 1e-5)]
         if is_large(task):
             candidates = [self]
-        return choose_epochs(candidates, task, seed, watch, Patience(longest=60, wait=4))
+        return choose_epochs(candidates, task, seed, on_progress, Patience(longest=60, wait=4))
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Go through the interactions `epochs` times."""
-        return run(self, task, seed, watch)
+        return run(self, task, seed, on_progress)
 
     def learn(self, task: Task, seed: int) -> Iterator[_NeuMf]:
         """The state after each time through."""

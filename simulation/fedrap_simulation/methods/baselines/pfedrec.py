@@ -24,7 +24,7 @@ from fedrap_simulation.methods.baselines.federated import (
     table_cost,
 )
 from fedrap_simulation.methods.baselines.negatives import NegativeSampler
-from fedrap_simulation.methods.protocol import Cost, Fitted, Floats, Scores, Watch
+from fedrap_simulation.methods.protocol import Cost, Fitted, Floats, OnProgress, Scores
 from fedrap_simulation.methods.tuning import Patience, choose_epochs, run
 
 BATCH = 256  # examples whose loss was averaged when the published rates were chosen
@@ -62,15 +62,15 @@ class PFedRec:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Try how fast rows move, and stop when the validation stops growing."""
         candidates = [replace(self, eta=eta) for eta in (8.0, 80.0)]
         patience = Patience(longest=200, wait=6, every=5)
-        return choose_epochs(candidates, task, seed, watch, patience)
+        return choose_epochs(candidates, task, seed, on_progress, patience)
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Do `epochs` rounds with every device."""
-        return run(self, task, seed, watch)
+        return run(self, task, seed, on_progress)
 
     def learn(self, task: Task, seed: int) -> Iterator[_Personal]:
         """The state after each round."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.evaluation.task import Task
-from fedrap_simulation.methods.protocol import FREE, Cost, Scores, Watch
+from fedrap_simulation.methods.protocol import FREE, Cost, OnProgress, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +35,14 @@ class Popularity:
         """There is nothing to set."""
         return {}
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Itself."""
         return self
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> _Same:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> _Same:
         """Count."""
         counts = task.counts().astype(np.float32)  # (m,)
-        watch(1.0, self.name)
+        on_progress(1.0, self.name)
         return _Same(counts)
 
 
@@ -81,12 +81,12 @@ class Frequency:
         """There is nothing to set."""
         return {}
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Itself."""
         return self
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> _Own:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> _Own:
         """Count."""
         counts = task.counts()  # (m,)
-        watch(1.0, self.name)
+        on_progress(1.0, self.name)
         return _Own(task.train, counts / (counts.max(initial=0) + 1.0))

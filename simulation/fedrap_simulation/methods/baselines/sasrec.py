@@ -19,7 +19,7 @@ from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.baselines.adam import Adam
 from fedrap_simulation.methods.baselines.attention import Attention, padded
-from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, Scores, Watch
+from fedrap_simulation.methods.protocol import FREE, Cost, Fitted, OnProgress, Scores
 from fedrap_simulation.methods.tuning import Patience, choose_epochs, is_large, run
 
 LARGE = 2_000  # items beyond which the cross entropy is over a sample
@@ -65,19 +65,21 @@ class SasRec:
         """Every field."""
         return asdict(self)
 
-    def tune(self, task: Task, seed: int, watch: Watch) -> Self:
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """Try dropouts, and stop when the validation stops growing.
 
         On a large task only the dropout that is set is tried.
         """
         if is_large(task):
-            return choose_epochs([self], task, seed, watch, Patience(longest=40, wait=2, every=3))
+            return choose_epochs(
+                [self], task, seed, on_progress, Patience(longest=40, wait=2, every=3)
+            )
         candidates = [replace(self, dropout=dropout) for dropout in (0.2, 0.4)]
-        return choose_epochs(candidates, task, seed, watch, Patience(longest=80, wait=6))
+        return choose_epochs(candidates, task, seed, on_progress, Patience(longest=80, wait=6))
 
-    def fit(self, task: Task, seed: int, watch: Watch) -> Fitted:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> Fitted:
         """Go through the histories `epochs` times."""
-        return run(self, task, seed, watch)
+        return run(self, task, seed, on_progress)
 
     def learn(self, task: Task, seed: int) -> Iterator[_NextItem]:
         """The state after each time through."""

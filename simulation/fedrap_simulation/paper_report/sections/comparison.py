@@ -29,7 +29,7 @@ def compute(bench: Bench) -> Comparison:
 
 def _table(lines: list[Line], frame: Frame) -> Table:
     protocol = lines[0].protocol
-    known = [published(frame.order.data, line.method) for line in lines]
+    known = [published(frame.request.data, line.method) for line in lines]
     columns: dict[str, list[Cell]] = {}
     if any(known):
         columns = {
@@ -38,10 +38,10 @@ def _table(lines: list[Line], frame: Frame) -> Table:
         }
     asks = [Ask(line.method) for line in lines]
     command = frame.evaluate(asks, protocol)
-    table = line_table(lines, frame, f"All methods on {frame.order.data}", command, columns)
+    table = line_table(lines, frame, f"All methods on {frame.request.data}", command, columns)
     notes = [table.note, f"Published: {CITATION}." if columns else ""]
     if columns:
-        notes.append(NOT_THE_SAME_DATA.get(frame.order.data, ""))
+        notes.append(NOT_THE_SAME_DATA.get(frame.request.data, ""))
     return msgspec.structs.replace(table, note=" ".join(note for note in notes if note))
 
 

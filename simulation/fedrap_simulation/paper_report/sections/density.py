@@ -68,11 +68,15 @@ def _method(bench: Bench, name: str) -> Thinned:
             split, method = bench.split("clean", seed), start
             if scale.tune:
                 first = bench.split("clean", 0).validation
-                method = method.tune(first, 0, lambda done, words: bench.say(done / 2, words))
+                method = method.tune(
+                    first, 0, lambda done, words: bench.on_progress(done / 2, words)
+                )
             out = Thinned(name, list(scale.kept), [], [], [])
             for place, kept in enumerate(scale.kept):
                 fewer = thin(split.test, kept, seed)
-                bench.say((1 + place / len(scale.kept)) / 2, f"{name}, {kept:.0%} of each history")
+                bench.on_progress(
+                    (1 + place / len(scale.kept)) / 2, f"{name}, {kept:.0%} of each history"
+                )
                 # Asked on the whole task, so that the candidates are the same for every share.
                 summary = measure(method.fit(fewer, seed, _silent), split.test).summary()
                 out.cells.append(len(fewer.train.items) / fewer.users / fewer.items)
@@ -110,7 +114,7 @@ def draw(found: Density, frame: Frame) -> Drawn:
         ]
         draw_curves(panel, curves, "% of each training history that is kept", words)
     tables = [_table(found, frame)]
-    if frame.order.data == "ml-1m":
+    if frame.request.data == "ml-1m":
         tables.append(_published(frame))
     return Drawn(
         words=[

@@ -28,7 +28,7 @@ NAMES = ("hr10", "ndcg10", "hr10_full", "ndcg10_full")
 
 
 class Noised(msgspec.Struct, frozen=True, kw_only=True):
-    """`solve` under one promise, mean over the seeds."""
+    """`solve` under one privacy guarantee, mean over the seeds."""
 
     epsilon: float
     banded: bool
@@ -71,7 +71,7 @@ def _noised(bench: Bench, epsilon: float, banded: bool) -> Noised:
 
         def make(seed: int = seed) -> dict[str, float]:
             task = bench.split("clean", seed).test
-            return measure(method.fit(task, seed, bench.say), task).summary()
+            return measure(method.fit(task, seed, bench.on_progress), task).summary()
 
         config = {"settings": method.settings, "seed": seed, "clipped": "after rounding, too"}
         found.append(bench.piece("promise", config, dict[str, float], make))
@@ -112,7 +112,7 @@ def draw(found: PrivacyCost, frame: Frame) -> Drawn:
         "with noise and published settings.",
     ]
     tables = [_paper(found, frame, one) for one in PROTOCOLS if under(found.paper, one)]
-    if frame.order.data == "ml-100k":
+    if frame.request.data == "ml-100k":
         tables.append(_published(frame))
     tables.append(_ours(found, frame))
     return Drawn(words=words, tables=tables, pictures=[_picture(found)])
@@ -120,7 +120,7 @@ def draw(found: PrivacyCost, frame: Frame) -> Drawn:
 
 def _paper(found: PrivacyCost, frame: Frame, protocol: str) -> Table:
     lines = [line for line in found.paper if line.protocol == protocol]
-    known = [published(frame.order.data, line.method) for line in lines]
+    known = [published(frame.request.data, line.method) for line in lines]
     more: dict[str, list[Cell]] = {"epsilon": [paper_epsilon(line) for line in lines]}
     if any(known):
         more["NDCG@10 published, LEAKY"] = [one and one.ndcg10 for one in known]

@@ -103,7 +103,7 @@ def _table(found: Sparsity, frame: Frame, protocol: str) -> Table:
     rows: list[list[Cell]] = []
     for one in some:
         told = LARGER_THAN.get(one.label, {}) if one.matrix == "C" else {}
-        if frame.order.data != "ml-100k":
+        if frame.request.data != "ml-100k":
             told = {}
         shares: list[Cell] = [one.zeros, one.above_hundredth, one.above_tenth]
         rows.append([one.label, one.matrix, *shares, told.get("0.01"), told.get("0.1")])

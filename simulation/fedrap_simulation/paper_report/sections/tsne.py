@@ -88,7 +88,7 @@ def _ours(bench: Bench) -> Map:
 def _place(bench: Bench, label: str, rows: Numbers, task: Task, user: int, items: Numbers) -> Map:
     from sklearn.manifold import TSNE
 
-    bench.say(0.99, f"t-SNE of {label}")
+    bench.on_progress(0.99, f"t-SNE of {label}")
     perplexity = min(30.0, (len(rows) - 1) / 3)
     placed = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(
         np.asarray(rows, dtype=np.float64)

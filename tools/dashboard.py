@@ -1,7 +1,7 @@
-"""The operator's page over the demo's population: to look at, or as a picture for the README.
+"""The dashboard over the demo's population: to look at, or as a picture for the README.
 
-python -m tools.operator_page --picture docs/operator-page.png      (needs Chromium)
-python -m tools.operator_page --stay                                (prints address and token)
+python -m tools.dashboard --picture docs/operator-page.png      (needs Chromium)
+python -m tools.dashboard --stay                                (prints address and token)
 """
 
 from __future__ import annotations
