@@ -84,14 +84,16 @@ def unpack_shares(
     """
     dim = users.shape[1]
     grams = outers.reshape(len(problems), dim * dim).take(_upper(dim), axis=1, mode="clip")
-    shares = []
-    for place, problem in enumerate(problems):
-        if not good[place]:
-            shares.append(compute_share(problem))
-            continue
-        update = RowUpdate(problem.rows, gradients[place, : len(problem.rows)], grams[place])
-        shares.append(LocalShare(update, users[place], float(losses[place])))
-    return shares
+    updates = [
+        RowUpdate(problem.rows, gradients[place, : len(problem.rows)], grams[place])
+        for place, problem in enumerate(problems)
+    ]
+    return [
+        LocalShare(update, user, float(loss)) if fine else compute_share(problem)
+        for problem, update, user, loss, fine in zip(
+            problems, updates, users, losses, good, strict=True
+        )
+    ]
 
 
 @lru_cache(maxsize=8)
