@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import numpy as np
 import pytest
 
 from fedrap import CoordinatorUnreachable, FedRap, Floor, Status
+from fedrap.rounds.session import Access, RoundSession
+from fedrap.rounds.state import RoundState
+from fedrap.storage.device_state import DeviceState
 from fedrap_core.plan import PaperMethod, Plan, Privacy, SolveMethod
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import encode_value
@@ -326,3 +330,35 @@ async def test_a_second_round_at_the_same_time_is_not_run(
         reports = await asyncio.gather(*(device.run_round_async() for _ in range(3)))
     assert sorted(report.blocked_by or "" for report in reports) == ["", *["already-running"] * 2]
     assert coordinator.calls.count("send_update") == 1
+
+
+class Noting:
+    """A device's state that notes which of its verbs a round uses."""
+
+    def __init__(self, state: DeviceState) -> None:
+        self.state, self.verbs = state, list[str]()
+
+    def __getattr__(self, verb: str) -> object:
+        self.verbs.append(verb)
+        return getattr(self.state, verb)
+
+
+async def test_a_round_looks_at_the_device_once_and_commits_once(
+    tmp_path: Path, coordinator: MadeCoordinator
+) -> None:
+    with a_device(tmp_path, coordinator) as device:
+        noting = Noting(device._state)
+        session = RoundSession(
+            cast(RoundState, noting), Access(transport=coordinator, token="t", trainer="numpy")
+        )
+        assert (await session.run_round()).joined
+        asked = [verb for verb in noting.verbs if verb != "next_nonce"]  # one for each request
+        assert asked == [
+            "snapshot", "enrolling_key", "keep_credentials",
+            "adopt", "snapshot",  # a release came
+            "commit_round", "forget_outgoing",
+        ]  # fmt: skip
+        coordinator.step, noting.verbs = 3, []
+        assert (await session.run_round()).joined
+        asked = [verb for verb in noting.verbs if verb != "next_nonce"]
+        assert asked == ["snapshot", "commit_round", "forget_outgoing"]
