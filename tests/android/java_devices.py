@@ -52,9 +52,9 @@ class JavaDevices:
         await self.record(name, items)
 
     async def record(self, name: str, items: list[str], weight: float = 1.0) -> None:
-        """Taps at times of long ago, in this order."""
-        taps = [[item, weight, 1_000_000 + place] for place, item in enumerate(items)]
-        await self.do(name, "record", items=taps)
+        """Interactions at times of long ago, in this order."""
+        recorded = [[item, weight, 1_000_000 + place] for place, item in enumerate(items)]
+        await self.do(name, "record", items=recorded)
 
     async def run(self, name: str, wait: float = 0.0) -> dict[str, Any]:
         """A round; its report."""

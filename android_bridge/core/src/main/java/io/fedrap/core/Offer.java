@@ -10,6 +10,7 @@ final class Offer {
     final byte[] model; // hash of that release's C
     final byte[] sealKey;
     final byte[] sealId;
+    final double closesIn; // seconds; on the wire, and of no use to a device
 
     private Offer(Fields fields) {
         task = fields.id16("task");
@@ -20,7 +21,7 @@ final class Offer {
         model = fields.digest("model");
         sealKey = fields.point("seal_key");
         sealId = fields.bytes("seal_id", 8, 8);
-        fields.number("closes_in", 0, 1e9); // a message without it is malformed; no device uses it
+        closesIn = fields.number("closes_in", 0, 1e9);
     }
 
     /** Throws as {@link Fields#ofMessage}. */
