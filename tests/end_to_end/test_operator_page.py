@@ -21,14 +21,14 @@ from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.settings import AdminApi
 from fedrap_coordinator.store.memory import MemoryStore
 from testkit.browser import PHONE, need_chromium, open_browser
-from testkit.harness import EncodedRelease, serve, small_settings
+from testkit.harness import LiveServer, serve, small_settings
 
 SPITEFUL = "<img src=x onerror=document.title='owned'>"
 
 
 @dataclass
 class Site:
-    served: EncodedRelease
+    served: LiveServer
     url: str
     token: str
     curator: CatalogueActions

@@ -18,13 +18,12 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.wire.codec import encode
-from testkit.harness import Answer, EncodedRelease, one_cell, serve, small_settings
+from testkit.harness import Answer, LiveServer, one_cell, serve, small_settings
 from testkit.postgres import own_server, postgres_url
+from tests.contracts.one_by_one import round_phase
 
 
-async def _sent(
-    served: EncodedRelease, count: int
-) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:
+async def _sent(served: LiveServer, count: int) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:
     """Devices with a place, and how each hands in its update."""
     made: list[Callable[[], Coroutine[Any, Any, Answer]]] = []
     for row in range(count):
@@ -43,7 +42,7 @@ def _fill(db: sa.Connection, number: int) -> None:
 
 async def _fill_up(store: SqlStore) -> None:
     for number in range(100_000):
-        await store._run(_fill, number)
+        await store.transact(_fill, number)
 
 
 def _is_away(answer: Answer) -> None:
@@ -149,7 +148,7 @@ async def test_a_clock_that_jumps_ahead_ends_rounds_and_charges_nobody_twice(
         await coordinator.advance()
         assert coordinator.round is not None
         assert coordinator.round.step == 1  # abandoned, and tried again
-        assert await store.round_phase(offer.round) is Phase.ABANDONED
+        assert await round_phase(store, offer.round) is Phase.ABANDONED
         again = await player.offer()
         assert again.round != offer.round
         known = await store.device(player.id)

@@ -10,7 +10,7 @@ from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.actions import ALL_ROUNDS, AdminActions
 from fedrap_coordinator.admin.documents import Document
 from fedrap_coordinator.domain.records import NewItem, Quality, StoredRelease
-from fedrap_coordinator.errors import ConfigError, Refusal
+from fedrap_coordinator.errors import AlreadyReleased, ConfigError, Refusal
 from fedrap_coordinator.rounds.releases import Model, load_model, recovered_model, restored_model
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import BrokenModel
@@ -63,7 +63,7 @@ class CatalogueActions:
             entry = self._admin.entry("roll-back", f"{version} as {made.stored.version}")
             try:
                 await self._store.roll_back(made.stored, entry)
-            except ValueError:  # a round was released meanwhile: once more, on top of it
+            except AlreadyReleased:  # a round was released meanwhile: once more, on top of it
                 continue
             return {"version": made.stored.version, "restores": version, "step": made.stored.step}
         raise Refusal(problems.UNAVAILABLE, "rounds are released too fast; try again", 5.0)

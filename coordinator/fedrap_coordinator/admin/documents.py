@@ -36,7 +36,7 @@ def open_round_line(round_: Round, limits: RoundLimits) -> Document:
         "opened_at": round_.opened_at,
         "assigned": round_.assigned,
         "accepted": round_.accepted,
-        "places": limits.places,
+        "slots": limits.slots,
         "min_updates": limits.min_updates,
         "max_updates": limits.max_updates,
         "min_seconds": limits.min_seconds,

@@ -11,7 +11,6 @@ import contextlib
 import json
 import logging
 import math
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
@@ -23,6 +22,7 @@ from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.rounds.coordinator import Coordinator
 from fedrap_coordinator.rounds.releases import Model
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 
 log = logging.getLogger(__name__)
@@ -52,14 +52,14 @@ class RequestCounts(Protocol):
 
 
 class Monitor:
-    """One for each process. `clock` gives seconds of wall time."""
+    """One for each process."""
 
     def __init__(
         self,
         store: Store,
         coordinator: Coordinator,
         settings: Settings,
-        clock: Callable[[], float],
+        sources: Sources,
         requests: RequestCounts,
         in_hand: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
@@ -67,7 +67,7 @@ class Monitor:
         self._store = store
         self._coordinator = coordinator
         self._settings = settings
-        self._clock = clock
+        self._clock, self._monotonic = sources.clock, sources.monotonic
         self._in_hand = in_hand
         self._states = DeviceStates()
         self._catalogue: Document = {}
@@ -76,7 +76,7 @@ class Monitor:
         self._rest = 0.0  # seconds that the last count asks for
         self._zeros = (0, 0.0)  # version, share
         self._seen: bytes | None = None
-        self._since = clock()
+        self._since = sources.clock()
         self._noted: set[bytes] = set()
         self._document: bytes = b""
         self._changed = asyncio.Event()
@@ -176,12 +176,12 @@ class Monitor:
         if age < self._rest or (step == self._counted_step and age < SLOW_SECONDS):
             return
         self._counted_at, self._counted_step = self._clock(), step
-        rule, started = self._coordinator.plan.privacy, time.perf_counter()
+        rule, started = self._coordinator.plan.privacy, self._monotonic()
         self._states = await self._store.device_states(
             step, rule.separation, rule.cap, self._clock()
         )
         self._tokens = (await self._store.counts()).tokens
-        self._rest = (time.perf_counter() - started) / MOST_OF_TIME
+        self._rest = (self._monotonic() - started) / MOST_OF_TIME
 
     async def document(self) -> Document:
         """Everything that the page shows."""

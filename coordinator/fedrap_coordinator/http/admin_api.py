@@ -17,9 +17,9 @@ from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.admin.permissions import Role, may
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.http.dashboard import (
-    CLOCK,
     MONITOR,
     SETTINGS,
+    SOURCES,
     STORE,
     STREAMS,
     Streams,
@@ -31,6 +31,7 @@ from fedrap_coordinator.http.metrics import METRICS_TYPE, Metrics
 from fedrap_coordinator.http.problems import answer_problems
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import MalformedMessage
 from fedrap_core.wire import problems
@@ -72,14 +73,14 @@ def create_admin_app(
     settings: Settings,
     store: Store,
     keyring: Keyring,
-    clock: Callable[[], float],
-    watch: Monitor,
+    sources: Sources,
+    monitor: Monitor,
     metrics: Metrics,
 ) -> web.Application:
     """The admin API and the page, over a store that somebody else opens and closes."""
-    app = web.Application(middlewares=[answer_problems], client_max_size=LARGEST)
-    app[STORE], app[SETTINGS], app[KEYRING], app[CLOCK] = store, settings, keyring, clock
-    app[MONITOR], app[STREAMS], app[METRICS] = watch, Streams(), metrics
+    app = web.Application(middlewares=[answer_problems(sources.uniform)], client_max_size=LARGEST)
+    app[STORE], app[SETTINGS], app[KEYRING], app[SOURCES] = store, settings, keyring, sources
+    app[MONITOR], app[STREAMS], app[METRICS] = monitor, Streams(), metrics
     app.on_shutdown.append(end_streams)
     app.router.add_routes(page_routes())
     app.router.add_routes(
@@ -120,7 +121,7 @@ def _allowed(action: str, act: Act) -> Callable[[web.Request], Awaitable[web.Res
         store, known = request.app[STORE], await who_is(request)
         if known is None:
             raise Refusal(problems.UNKNOWN_ADMIN)
-        admin = AdminActions(store, request.app[SETTINGS], request.app[CLOCK], known.name)
+        admin = AdminActions(store, request.app[SETTINGS], request.app[SOURCES].clock, known.name)
         if not may(Role(known.role), action):
             await store.write_audit(refused(admin.entry(action)))
             raise Refusal(problems.NOT_ALLOWED)

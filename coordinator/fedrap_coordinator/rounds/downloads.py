@@ -20,17 +20,17 @@ KEPT_DELTAS = 16  # in memory, for devices that come back at about the same time
 
 
 class Downloads:
-    """Answers from the store and from the model that the stepper holds."""
+    """Answers from the store and from the model that the driver holds."""
 
-    def __init__(self, store: Store, settings: Settings, stepper: RoundDriver) -> None:
+    def __init__(self, store: Store, settings: Settings, driver: RoundDriver) -> None:
         self._store = store
         self._settings = settings
-        self._stepper = stepper
+        self._driver = driver
         self._deltas: dict[tuple[int, int], EncodedRelease] = {}
 
     async def release(self, version: int | None) -> EncodedRelease:
         """A version of C, or the latest, ready to serve."""
-        model = self._stepper.model
+        model = self._driver.model
         if model is not None and version in (None, model.stored.version):
             return model.served
         if version is None:
@@ -45,7 +45,7 @@ class Downloads:
 
     async def release_since(self, have: int) -> EncodedRelease:
         """The latest release for a device that holds version `have`: a delta where that pays."""
-        model = self._stepper.model
+        model = self._driver.model
         if model is None or have >= model.stored.version:
             return await self.release(None)
         known = self._deltas.get((have, model.stored.version))
@@ -61,15 +61,15 @@ class Downloads:
 
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""
-        view = await self._store.catalogue(start)
-        return await asyncio.to_thread(_pack_catalogue, view, start)
+        page = await self._store.catalogue(start)
+        return await asyncio.to_thread(_pack_catalogue, page, start)
 
 
-def _pack_catalogue(view: CataloguePage, start: int) -> Catalogue:
+def _pack_catalogue(page: CataloguePage, start: int) -> Catalogue:
     return Catalogue(
-        version=view.version,
+        version=page.version,
         start=start,
-        count=len(view.items),
-        items=join_ids(list(view.items)),
-        retired=np.array(view.retired, dtype="<u4").tobytes(),
+        count=len(page.items),
+        items=join_ids(list(page.items)),
+        retired=np.array(page.retired, dtype="<u4").tobytes(),
     )

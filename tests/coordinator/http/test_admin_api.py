@@ -19,9 +19,10 @@ from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.keys import new_private_key, public_point
-from testkit.harness import EncodedRelease, serve, small_settings
+from testkit.harness import LiveServer, serve, small_settings
 
 POINT = public_point(new_private_key().public_key()).hex()
 CALLS: dict[str, tuple[str, str, Any]] = {
@@ -52,7 +53,7 @@ CALLS: dict[str, tuple[str, str, Any]] = {
 class Face:
     """A running coordinator, its admin API, and a token for each role."""
 
-    served: EncodedRelease
+    served: LiveServer
     keyring: Keyring
     client: TestClient[Any, Any]
     tokens: dict[str, str]
@@ -80,7 +81,7 @@ async def face() -> AsyncIterator[Face]:
         tokens = {role.value: await admin.add_admin(role.value, role) for role in Role}
         tokens |= {"nobody": "not-a-token"}
         app = create_admin_app(
-            settings, store, keyring, lambda: 6.0, served.app[MONITOR], Metrics()
+            settings, store, keyring, Sources(lambda: 6.0), served.app[MONITOR], Metrics()
         )
         async with TestClient(TestServer(app)) as client:
             yield Face(served, keyring, client, tokens)

@@ -21,14 +21,14 @@ from fedrap_coordinator.app import ADMIN_RUNNER
 from fedrap_coordinator.http.dashboard import COOKIE, FILES, MONITOR, make_session, read_session
 from fedrap_coordinator.settings import AdminApi
 from fedrap_coordinator.store.memory import MemoryStore
-from testkit.harness import EncodedRelease, serve, small_settings
+from testkit.harness import LiveServer, serve, small_settings
 
 WEB = Path(__file__).parents[3] / "coordinator" / "fedrap_coordinator" / "http" / "static"
 
 
 @dataclass
 class Face:
-    served: EncodedRelease
+    served: LiveServer
     store: MemoryStore
     admin: AdminActions
     url: str

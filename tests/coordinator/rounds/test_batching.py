@@ -29,9 +29,9 @@ class Doing:
 async def test_what_comes_while_a_batch_is_done_makes_the_next_one() -> None:
     doing = Doing()
     batcher = Batcher(doing.do, size=3)
-    tasks = [asyncio.create_task(batcher.put("a", number)) for number in range(8)]
+    tasks = [asyncio.ensure_future(batcher.put("a", number)) for number in range(8)]
     await asyncio.sleep(0)
-    tasks.append(asyncio.create_task(batcher.put("b", 99)))
+    tasks.append(asyncio.ensure_future(batcher.put("b", 99)))
     await asyncio.sleep(0.01)
     doing.go.set()
     assert await asyncio.gather(*tasks) == [*range(8), 99]
@@ -64,7 +64,7 @@ async def test_a_batch_that_fails_tells_its_own_and_the_next_goes_on() -> None:
 async def test_too_many_are_told_to_come_back_and_a_caller_that_left_harms_nobody() -> None:
     doing = Doing()
     batcher = Batcher(doing.do, size=10, most=2)
-    first, second = (asyncio.create_task(batcher.put("a", number)) for number in (1, 2))
+    first, second = (asyncio.ensure_future(batcher.put("a", number)) for number in (1, 2))
     await asyncio.sleep(0)
     with pytest.raises(Refusal) as refused:
         await batcher.put("a", 3)

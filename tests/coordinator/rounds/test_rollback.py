@@ -29,7 +29,8 @@ from fedrap_core.wire.releases import (
     served_rows,
     unpack_release,
 )
-from testkit.harness import DIM, ITEMS, EncodedRelease, one_cell, serve, small_settings
+from testkit.harness import DIM, ITEMS, LiveServer, one_cell, serve, small_settings
+from tests.contracts.one_by_one import round_phase
 
 SETTINGS = small_settings(updates=1, separation=1)
 
@@ -38,7 +39,7 @@ def curator(store: Store, settings: Settings = SETTINGS) -> CatalogueActions:
     return CatalogueActions(store, AdminActions(store, settings, time.time, "test"))
 
 
-async def step(served: EncodedRelease, row: int) -> None:
+async def step(served: LiveServer, row: int) -> None:
     player = await served.player()
     cell = one_cell(row)
     await player.join(replace(cell, triangle=pack_gram(np.eye(DIM))))
@@ -66,7 +67,7 @@ async def test_an_earlier_release_returns_and_rounds_go_on_from_it() -> None:
         assert np.array_equal(old.common.items.values, back.common.items.values)
         assert (back.stored.gram, back.stored.step) == (old.stored.gram, 3)
         assert back.stored.support == old.stored.support is not None
-        assert await store.round_phase(offer.round) is Phase.ABANDONED
+        assert await round_phase(store, offer.round) is Phase.ABANDONED
         again = await waiting.offer()  # the same step, tried again: charged once
         assert (again.step, again.release) == (4, 5)
         known = await store.device(waiting.id)

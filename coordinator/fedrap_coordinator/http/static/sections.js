@@ -28,7 +28,7 @@ export function showRound(o) {
     return;
   }
   const age = Math.max(0, o.at - r.opened_at);
-  const wide = Math.max(r.places, r.max_updates, 1);
+  const wide = Math.max(r.slots, r.max_updates, 1);
   const share = (n) => `${Math.min(100, (100 * n) / wide)}%`;
   const tick = (n, word) => {
     const place = n / wide;
@@ -53,7 +53,7 @@ export function showRound(o) {
     bar,
     facts([
       ["Step", `${count(r.step)} of ${count(o.privacy.rounds.total)}, trains release v${r.release}`],
-      ["Places given", `${count(r.assigned)} of ${count(r.places)}`],
+      ["Slots given", `${count(r.assigned)} of ${count(r.slots)}`],
       ["Open for", `${span(age)}${age < r.min_seconds ? `, at least ${span(r.min_seconds)}` : ""}`],
       ["Abandoned after", `${span(r.max_seconds)} with fewer than ${count(r.min_updates)} updates`],
     ]));
@@ -113,7 +113,7 @@ export function showHistory(o) {
     make("div", { class: "scroll", role: "region", "aria-label": "Rounds", tabindex: "0" },
       table("Rounds, the newest first", [
         { name: "Step", number: true }, { name: "Phase" }, { name: "Opened" }, { name: "Took", number: true },
-        { name: "Places", number: true }, { name: "Updates", number: true },
+        { name: "Slots", number: true }, { name: "Updates", number: true },
         { name: "Dropped out", number: true }, { name: "Refused", number: true },
       ], rows)));
 }
