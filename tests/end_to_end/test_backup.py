@@ -96,4 +96,4 @@ async def test_export_writes_a_task_that_others_can_read(tmp_path: Path) -> None
     assert player.id.hex() not in "".join(
         path.read_text() for path in out.iterdir() if path.suffix != ".npy"
     )
-    assert json.loads((out / "ledger.json").read_text())["breaches"] == []
+    assert json.loads((out / "ledger.json").read_text())["violations"] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -80,8 +79,8 @@ def there() -> Iterator[Running]:
         chosen = msgspec.structs.replace(small_settings(), admin=AdminApi(port=0))
         store = MemoryStore()
         async with serve(chosen, store) as served:
-            admin = AdminActions(store, chosen, time.time, "test")
-            tokens = {role.value: await admin.add_admin(role.value, role) for role in Role}
+            admin = AdminActions(store, chosen, SYSTEM, "test")
+            tokens = {role.value: (await admin.add_admin(role.value, role)).token for role in Role}
             port = served.app[ADMIN_RUNNER].addresses[0][1]
             yield Running(served.url, f"http://127.0.0.1:{port}", tokens)
 

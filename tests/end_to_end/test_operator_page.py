@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER
 from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.settings import AdminApi
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.memory import MemoryStore
 from testkit.browser import PHONE, need_chromium, open_browser
 from testkit.harness import LiveServer, serve, small_settings
@@ -41,10 +41,10 @@ async def site() -> AsyncIterator[Site]:
     settings = msgspec.structs.replace(settings, admin=AdminApi(port=0))
     store = MemoryStore()
     async with serve(settings, store) as served:
-        admin = AdminActions(store, settings, time.time, "test")
-        curator = CatalogueActions(store, admin)
+        admin = AdminActions(store, settings, SYSTEM, "test")
+        curator = CatalogueActions(admin)
         await curator.import_items([NewItem("item-1", {"category": "film", "title": SPITEFUL})])
-        token = await admin.add_admin("ann", Role.VIEWER)
+        token = (await admin.add_admin("ann", Role.VIEWER)).token
         for _ in range(2):
             await (await served.player()).join()
         port = served.app[ADMIN_RUNNER].addresses[0][1]

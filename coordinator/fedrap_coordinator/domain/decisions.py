@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from fedrap_coordinator.domain.records import DeviceRecord
 from fedrap_coordinator.domain.rounds import Phase, RoundCounts
 from fedrap_core.participation import why_not
@@ -18,16 +20,14 @@ from fedrap_core.wire import problems
 from fedrap_core.wire.problems import Problem
 
 
-@dataclass(frozen=True)
-class SlotRequest:
+class SlotRequest(msgspec.Struct, frozen=True):
     """A device asks for a slot. Without a nonce its request was counted before."""
 
     device: bytes
     nonce: int | None = None
 
 
-@dataclass(frozen=True)
-class SlotResult:
+class SlotResult(msgspec.Struct, frozen=True):
     """A slot, new or had already; or the problem that keeps the device from one."""
 
     device: DeviceRecord | None  # as it is now; None when there is no such device
@@ -35,17 +35,16 @@ class SlotResult:
     is_new: bool = False  # it was charged for this slot just now
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SlotRule:
-    """Who may have a slot: the step, how many slots there are, b and K."""
+    """Who may have a slot: the step, how many slots there are, b and K. One object for a round."""
 
     step: int
     slots: int
     privacy: Privacy
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(msgspec.Struct, frozen=True):
     """A device sends an update. Without a body it can only be one that is there already."""
 
     device: bytes
@@ -54,8 +53,7 @@ class Submission:
     body: bytes | None
 
 
-@dataclass(frozen=True)
-class SubmissionResult:
+class SubmissionResult(msgspec.Struct, frozen=True):
     """An update that is in the round, or the problem that keeps it out."""
 
     problem: Problem | None = None

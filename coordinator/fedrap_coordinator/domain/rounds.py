@@ -12,11 +12,11 @@ after `max_seconds`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from fedrap_core.plan import Count
 
@@ -61,7 +61,7 @@ class RoundLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The same, but for a minimum that is not below `updates`."""
         least = max(self.min_updates, updates)
         most = max(self.max_updates, least)
-        return msgspec.structs.replace(self, min_updates=least, max_updates=most)
+        return replace(self, min_updates=least, max_updates=most)
 
     def __post_init__(self) -> None:
         if self.max_updates < self.min_updates:
@@ -74,8 +74,7 @@ class IllegalTransition(Exception):
     """A bug: the table does not allow that change of phase."""
 
 
-@dataclass(frozen=True)
-class RoundCounts:
+class RoundCounts(msgspec.Struct, frozen=True):
     """A round's phase and counts as one transaction sees them; room in a round is decided here."""
 
     phase: Phase | None  # None: there never was such a round
@@ -99,8 +98,7 @@ class RoundCounts:
         return replace(self, accepted=self.accepted + 1)
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(msgspec.Struct, frozen=True):
     """One round as a value; every change gives a new one."""
 
     id: bytes

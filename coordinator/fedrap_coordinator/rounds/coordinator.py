@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
 from fedrap_coordinator.domain import retry_hints
@@ -17,7 +16,7 @@ from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.privacy.statement import privacy_document
 from fedrap_coordinator.rounds.aggregation import Aggregator
 from fedrap_coordinator.rounds.downloads import Downloads
-from fedrap_coordinator.rounds.driver import Learn, RoundDriver
+from fedrap_coordinator.rounds.driver import TICK_SECONDS, Learn, RoundDriver
 from fedrap_coordinator.rounds.ingest import Ingest
 from fedrap_coordinator.rounds.releases import EncodedRelease, Model, next_model
 from fedrap_coordinator.rounds.slots import Slots
@@ -30,7 +29,6 @@ from fedrap_core.wire import problems
 from fedrap_core.wire.messages import Accepted, Catalogue, Offer
 
 log = logging.getLogger(__name__)
-TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
 # What keeps an update out because of itself or its round; all others are about its device.
 _OF_THE_UPDATE = (
     problems.CONFLICTING_UPDATE, problems.UNAVAILABLE, problems.ROUND_CLOSED, problems.NOT_FOUND,
@@ -61,7 +59,6 @@ class Coordinator:
         self._ingest = Ingest(store, aggregator, settings, sources.clock)
         self._slots = Slots(self._driver, self._ingest, keyring, settings, sources)
         self._downloads = Downloads(store, settings, self._driver)
-        self._serves = False
 
     @property
     def task(self) -> bytes:
@@ -76,7 +73,7 @@ class Coordinator:
     @property
     def is_ready(self) -> bool:
         """Does the database serve, as far as was last seen?"""
-        return self._serves
+        return self._driver.serves
 
     @property
     def model(self) -> Model | None:
@@ -107,31 +104,13 @@ class Coordinator:
         try:
             await self.store.open()
             await self._driver.start()
-            self._serves = True
         except BaseException:
             await self.store.close()
             raise
 
-    async def run(self, tick: float = TICK_SECONDS) -> None:
+    def run(self, tick: float = TICK_SECONDS) -> Coroutine[Any, Any, None]:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""
-        while True:
-            try:
-                async with asyncio.timeout(tick):
-                    await self._driver.due.wait()
-            except TimeoutError:
-                pass
-            self._driver.due.clear()
-            try:
-                await self._driver.advance()
-                self._serves = True
-            except StoreGone as error:
-                if self._serves:
-                    log.error("the database is away; trying again", extra={"said": str(error)})
-                self._serves = False
-                await asyncio.sleep(TICK_SECONDS)
-            except Exception:
-                log.exception("the round could not go on; trying again")
-                await asyncio.sleep(TICK_SECONDS)
+        return self._driver.run(tick)
 
     async def stop(self) -> None:
         """Finish what came in, put the open round to sleep and give the store back."""
@@ -145,7 +124,6 @@ class Coordinator:
     async def advance(self) -> None:
         """Let time pass: end, abandon or open rounds as their limits say."""
         await self._driver.advance()
-        self._serves = True
 
     def offer(self, signed: SignedRequest) -> Awaitable[Offer]:
         """A slot in the open round for a device that may take part; asking twice costs once.

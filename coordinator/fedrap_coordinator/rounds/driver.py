@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.domain.records import Attribute, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
-from fedrap_coordinator.errors import AlreadyReleased
+from fedrap_coordinator.errors import AlreadyReleased, StoreGone
 from fedrap_coordinator.keyring import Keyring, RoundKeys
 from fedrap_coordinator.rounds.aggregation import Aggregator
 from fedrap_coordinator.rounds.releases import (
@@ -37,6 +38,7 @@ from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.codec import decode_value, encode_value
 
 log = logging.getLogger(__name__)
+TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
 PATIENCE = 2.0  # seconds that a request waits for a round that is being summed
 
 
@@ -66,6 +68,7 @@ class RoundDriver:
     model: Model | None  # the latest release
     round: Round | None  # the open one, as a value
     plan: Plan  # of the open round, or of the next
+    serves: bool  # does the database, as far as was last seen?
     due: asyncio.Event  # set when something may have to be done before the next tick
     changed: asyncio.Event  # of now; it is set, and another takes its place, at changes
 
@@ -81,6 +84,7 @@ class RoundDriver:
         reached: Reached = pass_by,
     ) -> None:
         self.task, self.model, self.round = b"", None, None
+        self.serves = False
         self.due, self.changed = asyncio.Event(), asyncio.Event()
         self._store = store
         self._keyring = keyring
@@ -120,7 +124,7 @@ class RoundDriver:
             assigned=max(round_.assigned, counts.assigned),
             accepted=max(round_.accepted, counts.accepted),
         )
-        if self.is_due():
+        if counts.accepted > round_.accepted and self.is_due():
             self.due.set()
 
     async def start(self) -> None:
@@ -136,6 +140,7 @@ class RoundDriver:
             if self.model is not None:
                 check_settings(self._settings, self.model)
             await self._step()
+        self.serves = True
 
     async def sleep(self) -> None:
         """Put the open round to sleep; another process that still serves wakes it up again."""
@@ -148,6 +153,27 @@ class RoundDriver:
         async with self._turn:
             await self._refresh()
             await self._step()
+        self.serves = True
+
+    async def run(self, tick: float) -> None:
+        """Step whenever that is due, until cancelled; a database that is away is tried again."""
+        while True:
+            try:
+                async with asyncio.timeout(tick):
+                    await self.due.wait()
+            except TimeoutError:
+                pass
+            self.due.clear()
+            try:
+                await self.advance()
+            except StoreGone as error:
+                if self.serves:
+                    log.error("the database is away; trying again", extra={"said": str(error)})
+                self.serves = False
+                await asyncio.sleep(TICK_SECONDS)
+            except Exception:
+                log.exception("the round could not go on; trying again")
+                await asyncio.sleep(TICK_SECONDS)
 
     async def catch_up(self) -> None:
         """Like `advance`, for a request that met a view which is not true any more.

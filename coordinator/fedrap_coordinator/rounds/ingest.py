@@ -74,7 +74,8 @@ class Ingest:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fedrap-cpu")
         limits = settings.ingest
         size, delay, most = limits.batch, limits.delay_seconds, limits.max_requests
-        self._look_ups = Batcher(self._look_up, size, 0.0, most)
+        self._look_ups: Batcher[bytes, bytes, bytes | None]
+        self._look_ups = Batcher(lambda _, devices: store.device_keys(devices), size, 0.0, most)
         self._jobs = Batcher(self._work, 16, 0.0, most)
         self._slots: Batcher[tuple[bytes, SlotRule], SlotRequest, tuple[SlotResult, RoundCounts]]
         self._slots = Batcher(self._assign, size, delay, most)
@@ -152,11 +153,8 @@ class Ingest:
             return error
         return None
 
-    async def _look_up(self, _: bytes, devices: Sequence[bytes]) -> Sequence[bytes | None]:
-        return await self._store.device_keys(devices)
-
-    async def _work(self, _: bytes, jobs: Sequence[Job]) -> Sequence[object]:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _run, jobs)
+    def _work(self, _: bytes, jobs: Sequence[Job]) -> Awaitable[Sequence[object]]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, _run, jobs)
 
     async def _assign(
         self, key: tuple[bytes, SlotRule], requests: Sequence[SlotRequest]

@@ -49,6 +49,7 @@ class Slots:
         self._settings = settings
         self._sources = sources
         self._buckets = Buckets(settings.limits.device)
+        self._last_rule: SlotRule | None = None
         self._waiting = 0
         self._context: RoundContext | None = None  # of the open round; made once
 
@@ -116,10 +117,12 @@ class Slots:
             self._waiting -= 1
 
     def _rule(self) -> SlotRule:
-        """Of the open round."""
-        driver = self._driver
-        step = 0 if driver.round is None else driver.round.step
-        return SlotRule(step, driver.limits.slots, driver.plan.privacy)
+        """Of the open round; the same object for as long as it is the same rule."""
+        driver, rule = self._driver, self._last_rule
+        step, privacy = 0 if driver.round is None else driver.round.step, driver.plan.privacy
+        if rule is None or rule.step != step or rule.privacy is not privacy:
+            rule = self._last_rule = SlotRule(step, driver.limits.slots, privacy)
+        return rule
 
     async def _assign(self, request: SlotRequest, release: int) -> Offer:
         driver = self._driver

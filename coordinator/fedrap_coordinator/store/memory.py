@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from fedrap_coordinator.domain import decisions
 from fedrap_coordinator.domain.decisions import (
     SlotRequest,
@@ -212,7 +214,7 @@ class MemoryStore:
         for round_, plan in self._rounds.values():
             if round_.phase not in OVER:
                 assigned, accepted = len(self._assigned[round_.id]), len(self._updates[round_.id])
-                return replace(round_, assigned=assigned, accepted=accepted), plan
+                return structs.replace(round_, assigned=assigned, accepted=accepted), plan
         return None
 
     async def set_phase(
@@ -225,7 +227,7 @@ class MemoryStore:
 
     def _close(self, round_id: bytes, phase: Phase, now: float | None) -> None:
         round_, plan = self._rounds[round_id]
-        self._rounds[round_id] = (replace(round_, phase=phase), plan)
+        self._rounds[round_id] = (structs.replace(round_, phase=phase), plan)
         if phase in OVER:
             for kept in self._updates[round_id].values():
                 kept.body = None

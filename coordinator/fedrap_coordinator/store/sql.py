@@ -218,14 +218,18 @@ class SqlStore:
     async def charges(self, round_id: bytes) -> AsyncIterator[Sequence[Charge]]:
         after = b""
         while rows := await self.read(sql_rounds.charges_after, round_id, after, MANY):
-            after = rows[-1].device
             yield rows
+            if len(rows) < MANY:
+                return
+            after = rows[-1].device
 
     async def sealed_updates(self, round_id: bytes) -> AsyncIterator[Sequence[bytes]]:
         after = b""
         while rows := await self.read(sql_rounds.sealed_after, round_id, after, CHUNK):
-            after = rows[-1][0]
             yield [body for _, body in rows]
+            if len(rows) < CHUNK:
+                return
+            after = rows[-1][0]
 
 
 def _give_back(db: sa.Connection) -> None:
