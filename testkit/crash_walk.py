@@ -79,7 +79,7 @@ class Walk:
 
     async def _take_part(self, device: CheapDevice, step: int) -> None:
         kept: tuple[bytes, bytes] | None = None  # as the outbox of the SDK would have it
-        for _ in range(500):
+        for _ in range(5000):
             if kept is None:
                 reply = await self._send(lambda: device.asks(step))
                 if reply.status == 200:
@@ -118,7 +118,7 @@ class Walk:
 
 async def until_released(rounds: int, revive: Callable[[], Running]) -> None:
     """Until the last round is released, however often the coordinator dies over it."""
-    for _ in range(2000):
+    for _ in range(20_000):
         connection = Connection("127.0.0.1", revive().port)
         try:
             reply = await connection.send(http_bytes("/v1/privacy", b"", "", "GET"))

@@ -52,6 +52,7 @@ from fedrap_core.wire.signing import (
 T = TypeVar("T")
 ITEMS = [f"item-{row}" for row in range(12)]
 DIM = 4
+PATIENCE = 120.0  # seconds that a test waits for what must come; a busy machine is no failure
 NO_LIMITS = Limits(device=Pace(burst=1e6, per_minute=1e6), address=Pace(burst=1e6, per_minute=1e6))
 
 
@@ -83,6 +84,24 @@ def small_settings(
         privacy=Privacy(clip=clip, cap=cap, separation=separation, noise=noise),
         learning=Learning(population=10, density=0.2),
     )
+
+
+def until(condition: Callable[[], T | None]) -> T:
+    """What `condition` gives, once it gives something."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        if time.monotonic() > end:
+            raise AssertionError("waited for it in vain")
+        time.sleep(0.05)
+    return found
+
+
+async def until_async(condition: Callable[[], T | None]) -> T:
+    """The same beside other tasks."""
+    async with asyncio.timeout(PATIENCE):
+        while not (found := condition()):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        return found
 
 
 class SettledTransport(HttpTransport):
@@ -143,10 +162,13 @@ async def serve(
     clock: Callable[[], float] = time.time,
     items: list[str] | None = None,
     learn: Learn = next_model,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[LiveServer]:
     """The real app on a free port; `store` may be a path of a SQLite file."""
     opened = SqlStore(f"sqlite:///{store}") if isinstance(store, str) else store
-    app = create_app(settings, opened, keyring or fresh_keyring(), Sources(clock), learn=learn)
+    app = create_app(
+        settings, opened, keyring or fresh_keyring(), Sources(clock, monotonic), learn=learn
+    )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -302,8 +324,8 @@ def in_a_thread(opened: AbstractAsyncContextManager[T]) -> Iterator[T]:
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
     try:
-        assert started.wait(120)
+        assert started.wait(PATIENCE)
         yield ready[0]
     finally:
         over.set()
-        thread.join(120)
+        thread.join(PATIENCE)

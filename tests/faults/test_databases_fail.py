@@ -18,7 +18,7 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.wire.codec import encode
-from testkit.harness import Answer, LiveServer, one_cell, serve, small_settings
+from testkit.harness import Answer, LiveServer, one_cell, serve, small_settings, until_async
 from testkit.postgres import own_server, postgres_url
 from tests.contracts.one_by_one import round_phase
 
@@ -49,12 +49,6 @@ def _is_away(answer: Answer) -> None:
     assert (answer.status, answer.problem) == (503, "unavailable")
     assert answer.document["family"] == "retry"
     assert answer.document["retry_after"] > 0
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
 
 
 async def test_a_full_disk_refuses_for_now_and_loses_nothing(tmp_path: Path) -> None:
@@ -105,12 +99,12 @@ async def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:
         assert (await first()).status == 200
         _allow(admin, name, False)
         _is_away(await second())
-        await _until(lambda: not coordinator.is_ready)
+        await until_async(lambda: not coordinator.is_ready)
         _is_away(await second())
         async with served.session.get(served.url + "/v1/releases/latest") as answer:
             assert answer.status == 200  # C is in memory
         _allow(admin, name, True)
-        await _until(lambda: coordinator.is_ready)
+        await until_async(lambda: coordinator.is_ready)
         assert [(await send()).status for send in (second, third, first)] == [200, 200, 200]
         assert (await coordinator.release(None)).version == 2
 
@@ -125,10 +119,10 @@ async def test_a_postgresql_server_that_stops_or_crashes_and_starts_again() -> N
                 assert (await sends[number]()).status == 200
                 await asyncio.to_thread(server.stop, mode)
                 _is_away(await sends[number + 1]())
-                await _until(lambda: not coordinator.is_ready)
+                await until_async(lambda: not coordinator.is_ready)
                 _is_away(await sends[number]())  # a device that did not hear the answer
                 await asyncio.to_thread(server.start)
-                await _until(lambda: coordinator.is_ready)
+                await until_async(lambda: coordinator.is_ready)
             assert [(await send()).status for send in reversed(sends)] == [200] * 4
             assert coordinator.model is not None
             assert (coordinator.model.stored.step, coordinator.model.stored.devices) == (1, 4)
@@ -167,4 +161,4 @@ async def test_a_clock_that_is_set_back_does_not_keep_a_round_open(tmp_path: Pat
         for send in await _sent(served, 2):
             assert (await send()).status == 200
         coordinator = served.app[COORDINATOR]
-        await _until(lambda: coordinator.round is not None and coordinator.round.step == 2)
+        await until_async(lambda: coordinator.round is not None and coordinator.round.step == 2)
