@@ -146,7 +146,7 @@ class Audit:
             plan=encode_value(plan),
             release=1,
             model=model_hash(_COMMON.items),
-            seal_key=KEYRING.seal_point,
+            seal_key=KEYRING.point(KEYRING.seal_id),
             seal_id=KEYRING.seal_id,
             closes_in=60.0,
         )

@@ -154,7 +154,7 @@ class TokenList(Answer):
 class ChargeLine(Answer):
     """A slot that was given; devices are numbers, anew in each export."""
 
-    round: int  # its place in `rounds`
+    round: int  # its index in `rounds`
     device: int
     update: bool  # one came of it
 

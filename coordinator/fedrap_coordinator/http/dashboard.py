@@ -187,7 +187,7 @@ async def _events(request: web.Request) -> web.StreamResponse:
     try:
         async for document in request.app[MONITOR].documents():
             await stream.write(b"data: " + document + b"\n\n")
-            if await who_is(request) is None:  # signed out, or the rights are gone
+            if await who_is(request) is None:  # signed out, or no admin any more
                 break
     except (ConnectionResetError, asyncio.CancelledError):
         pass

@@ -9,7 +9,7 @@ import numpy as np
 from fedrap_coordinator.domain.records import CataloguePage
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.rounds.driver import RoundDriver
-from fedrap_coordinator.rounds.releases import EncodedRelease, serve_release, serve_since
+from fedrap_coordinator.rounds.releases import EncodedRelease, encode_release, encode_since
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import join_ids
@@ -32,7 +32,7 @@ class Downloads:
         """A version of C, or the latest, ready to serve."""
         model = self._driver.model
         if model is not None and version in (None, model.stored.version):
-            return model.served
+            return model.encoded
         if version is None:
             raise Refusal(
                 problems.UNAVAILABLE, "there is no release yet: the catalogue is empty",
@@ -41,7 +41,7 @@ class Downloads:
         stored = await self._store.release(version)
         if stored is None:
             raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
-        return await asyncio.to_thread(serve_release, stored)
+        return await asyncio.to_thread(encode_release, stored)
 
     async def release_since(self, have: int) -> EncodedRelease:
         """The latest release for a device that holds version `have`: a delta where that pays."""
@@ -52,8 +52,8 @@ class Downloads:
         if known is None:
             old = await self._store.release(have)
             if old is None:  # too old to be kept, or never was
-                return model.served
-            known = await asyncio.to_thread(serve_since, old, model)
+                return model.encoded
+            known = await asyncio.to_thread(encode_since, old, model)
             if len(self._deltas) >= KEPT_DELTAS:
                 self._deltas.clear()
             self._deltas[have, model.stored.version] = known

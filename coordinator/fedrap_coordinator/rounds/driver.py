@@ -70,7 +70,7 @@ class RoundDriver:
     plan: Plan  # of the open round, or of the next
     serves: bool  # does the database, as far as was last seen?
     due: asyncio.Event  # set when something may have to be done before the next tick
-    changed: asyncio.Event  # of now; it is set, and another takes its place, at changes
+    changed: asyncio.Event  # of now; it is set, and another follows it, at changes
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ def open_round(db: sa.Connection, round_: Round, plan: bytes) -> bool:
 
 
 def current_round(db: sa.Connection) -> tuple[Round, bytes] | None:
-    """The round that is not over, with its places and updates."""
+    """The round that is not over, with its slots and updates."""
     row = db.execute(t.round_.select().where(t.round_.c.phase.not_in(_OVER))).first()
     if row is None:
         return None
@@ -89,7 +89,7 @@ def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
 
 
 def charges_after(db: sa.Connection, round_id: bytes, after: bytes, count: int) -> Sequence[Charge]:
-    """Up to `count` places of devices beyond `after`, in order of device."""
+    """Up to `count` slots of devices beyond `after`, in order of device."""
     a, u = t.assignment.c, t.update.c
     query = (
         sa.select(a.device_id, u.digest)
