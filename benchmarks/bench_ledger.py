@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from empty_databases import databases
 
 from fedrap_coordinator.admin.monitor import MOST_OF_TIME, SLOW_SECONDS
-from fedrap_coordinator.domain.decisions import Rule, SlotDecision, SlotRequest
+from fedrap_coordinator.domain.decisions import SlotRequest, SlotRule
 from fedrap_coordinator.domain.records import StoredRelease
 from fedrap_coordinator.domain.rounds import Round
 from fedrap_coordinator.store import schema as t
@@ -49,20 +49,24 @@ async def fill(store: SqlStore, population: int) -> None:
             {"id": device_id(number), "public_key": b"k" * 65, "enrolled_at": 0.0}
             for number in range(start, min(start + 5000, population))
         ]
-        await store._run(lambda db, rows=rows: db.execute(t.device.insert(), rows))
+        await store.transact(_insert, rows)
+
+
+def _insert(db: sa.Connection, rows: list[dict[str, object]]) -> None:
+    db.execute(t.device.insert(), rows)
 
 
 async def one_round(store: SqlStore, step: int, devices: range) -> tuple[float, float]:
     """Seconds of admitting these devices to a round, and of the release that settles it."""
     round_ = Round(os.urandom(16), step, step, float(step))
     await store.open_round(round_, b"plan")
-    rule = Rule(step, len(devices), Privacy(separation=SEPARATION, cap=CAP))
+    rule = SlotRule(step, len(devices), Privacy(separation=SEPARATION, cap=CAP))
     admitted = 0
     begun = time.perf_counter()
     for start in range(0, len(devices), BATCH):
         asks = [SlotRequest(device_id(number), step) for number in devices[start : start + BATCH]]
         places, _ = await store.assign_slots(round_.id, asks, rule, float(step))
-        admitted += sum(place.given is SlotDecision.NEW for place in places)
+        admitted += sum(place.is_new for place in places)
     asked = time.perf_counter() - begun
     if admitted != len(devices):
         raise AssertionError(f"{admitted} of {len(devices)} were admitted")
@@ -70,7 +74,7 @@ async def one_round(store: SqlStore, step: int, devices: range) -> tuple[float, 
         {"round_id": round_.id, "device_id": device_id(number), "digest": b"d", "received_at": 0.0}
         for number in devices[: len(devices) * 3 // 4]  # the others had a place and did not come
     ]
-    await store._run(lambda db: db.execute(t.update.insert(), came))
+    await store.transact(lambda db: db.execute(t.update.insert(), came))
     begun = time.perf_counter()
     await store.add_release(StoredRelease(step + 1, step, len(came), b"body", None), round_.id)
     return asked, time.perf_counter() - begun
@@ -82,7 +86,7 @@ async def measure(url: str, population: int, cohort: int, rounds: int) -> dict[s
     try:
         await fill(store, population)
         if store._engine.dialect.name == "postgresql":
-            await store._run(lambda db: db.execute(sa.text("ANALYZE")))
+            await store.transact(lambda db: db.execute(sa.text("ANALYZE")))
         asked = settled = 0.0
         for step in range(1, rounds + 1):
             first = (step - 1) * cohort % population

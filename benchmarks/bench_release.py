@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from fedrap_coordinator.domain.records import Extent, NewItem, StoredRelease
-from fedrap_coordinator.rounds.releases import Model, first_model, load_model, serve_since
+from fedrap_coordinator.rounds.releases import Model, encode_since, first_model, load_model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.model import CommonItems
@@ -50,9 +50,9 @@ def sizes(items: int, zeros: float, changed: float) -> dict[str, float]:
     moved[rows] += np.where(moved[rows] != 0, rng.laplace(0, 0.01, (len(rows), DIM)), 0.0)
     started = time.perf_counter()
     new = _model(quantize_rows(moved), 3, base)
-    delta = serve_since(old.stored, new)
+    delta = encode_since(old.stored, new)
     seconds = time.perf_counter() - started
-    whole, plain = len(new.served.gzipped), _plain_bytes(new)
+    whole, plain = len(new.encoded.gzipped), _plain_bytes(new)
     return {
         "items": items, "zeros": zeros, "changed_rows": changed,
         "whole_bytes": whole, "delta_bytes": len(delta.gzipped), "plain_bytes": plain,

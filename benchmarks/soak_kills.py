@@ -23,7 +23,7 @@ from pathlib import Path
 from empty_databases import databases
 
 from testkit.crash_host import Fault, Running, Site, start
-from testkit.crash_walk import Walk, check_books, prepare, settings_for, until_released
+from testkit.crash_walk import Walk, check_records, prepare, settings_for, until_released
 
 DEVICES = 3
 LAST = 4  # points that may be reached after the last release, when nobody watches any more
@@ -65,7 +65,7 @@ def soak(url: str, folder: Path, rounds: int, next_fault: Callable[[], Fault | N
         asyncio.run(run())
     finally:
         revive.close()
-    check_books(site, walk, rounds)
+    check_records(site, walk, rounds)
     return revive.deaths
 
 

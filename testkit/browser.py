@@ -1,4 +1,4 @@
-"""A real Chromium for the operator's page: the machine's own, driven by selenium."""
+"""A real Chromium for the dashboard: the machine's own, driven by selenium."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def open_browser(
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = Chrome(options=options, service=Service(where[1]))
     try:
-        driver.set_page_load_timeout(60)
+        driver.set_page_load_timeout(120)
         driver.execute_cdp_cmd(
             "Emulation.setEmulatedMedia",
             {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]},

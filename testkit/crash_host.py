@@ -23,10 +23,12 @@ from aiohttp import web
 
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.keyring import open_keyring
-from fedrap_coordinator.rounds import driver, releases
+from fedrap_coordinator.rounds.driver import Learn
+from fedrap_coordinator.rounds.releases import Model, next_model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store import engine
 from fedrap_coordinator.store.sql import SqlStore
+from fedrap_core.solve.server_step import RoundSum
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["testkit.crash_host", "testkit.load_client"])
@@ -100,14 +102,15 @@ def _serve(
 ) -> None:
     site = Site(msgspec.json.decode(raw, type=Settings), Path(folder))
     engine.SYNCHRONOUS = synchronous
-    _write_sums(site)
     asyncio.run(_run(site, _Death(site, fault), ready))
 
 
 async def _run(site: Site, death: _Death, ready: Pipe[Any, Any]) -> None:
     keyring = open_keyring(site.folder / "keys")
     store = SqlStore(site.settings.database, death.reached)
-    app = create_app(site.settings, store, keyring, reached=death.reached)
+    app = create_app(
+        site.settings, store, keyring, learn=_writing_sums(site), reached=death.reached
+    )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     listening = socket.socket()
@@ -134,15 +137,15 @@ class _Death:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _write_sums(site: Site) -> None:
-    learn = releases.next_model
+def _writing_sums(site: Site) -> Learn:
+    """The product's learning step, with every sum written down before it is used."""
 
-    def next_model(task: Any, model: Any, total: Any, *rest: Any) -> Any:
+    def learn(task: bytes, model: Model, total: RoundSum, *rest: Any) -> Model:
         cells = [[int(row), round(float(cell), 4)] for row, cell in zip(
             total.rows, total.values[:, 0], strict=True)]  # fmt: skip
         line = {"step": model.stored.step + 1, "devices": total.devices, "cells": cells}
         with site.sums.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        return learn(task, model, total, *rest)
+        return next_model(task, model, total, *rest)
 
-    setattr(driver, "next_model", next_model)  # noqa: B010
+    return learn

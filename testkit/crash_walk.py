@@ -1,4 +1,4 @@
-"""Devices that take part in rounds of a coordinator that keeps dying, and the books at the end.
+"""Devices that take part in rounds of a coordinator that keeps dying, and the records at the end.
 
 Each device touches its own row of C, so the sums show who was counted, and how often. What the
 devices were told is held against what the database has: no update that was accepted is lost, none
@@ -20,7 +20,7 @@ from fedrap_coordinator.settings import Limits, Sealing, Serve, Settings
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import open_engine
 from fedrap_coordinator.store.migrations import open_schema
-from fedrap_coordinator.store.sql_items import add
+from fedrap_coordinator.store.sql_items import add_items
 from fedrap_core.plan import Privacy, SolveMethod
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Offer
@@ -53,7 +53,7 @@ def prepare(url: str, count: int) -> list[CheapDevice]:
     engine = open_engine(url)
     with engine.begin() as db:
         open_schema(db)
-        add(db, [f"item-{row}" for row in range(count + 2)])
+        add_items(db, [f"item-{row}" for row in range(count + 2)])
         rows = [{"id": one.id, "public_key": one.point, "enrolled_at": 0.0} for one in devices]
         db.execute(t.device.insert(), rows)
     engine.dispose()
@@ -79,7 +79,7 @@ class Walk:
 
     async def _take_part(self, device: CheapDevice, step: int) -> None:
         kept: tuple[bytes, bytes] | None = None  # as the outbox of the SDK would have it
-        for _ in range(500):
+        for _ in range(5000):
             if kept is None:
                 reply = await self._send(lambda: device.asks(step))
                 if reply.status == 200:
@@ -118,7 +118,7 @@ class Walk:
 
 async def until_released(rounds: int, revive: Callable[[], Running]) -> None:
     """Until the last round is released, however often the coordinator dies over it."""
-    for _ in range(2000):
+    for _ in range(20_000):
         connection = Connection("127.0.0.1", revive().port)
         try:
             reply = await connection.send(http_bytes("/v1/privacy", b"", "", "GET"))
@@ -132,7 +132,7 @@ async def until_released(rounds: int, revive: Callable[[], Running]) -> None:
     raise AssertionError("the round did not go on")
 
 
-def check_books(site: Site, walk: Walk, rounds: int) -> None:
+def check_records(site: Site, walk: Walk, rounds: int) -> None:
     """Hold what devices were told against what the database and the sums have.
 
     Raises:
@@ -163,6 +163,6 @@ def check_books(site: Site, walk: Walk, rounds: int) -> None:
             _same(cells, everybody, f"everybody is counted once in step {step}")
 
 
-def _same(found: object, expected: object, promise: str) -> None:
+def _same(found: object, expected: object, invariant: str) -> None:
     if found != expected:
-        raise AssertionError(f"{promise}: {found!r} is not {expected!r}")
+        raise AssertionError(f"{invariant}: {found!r} is not {expected!r}")

@@ -26,7 +26,10 @@ from fedrap_coordinator.domain.rate_limits import Pace
 from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
+from fedrap_coordinator.rounds.driver import Learn
+from fedrap_coordinator.rounds.releases import next_model
 from fedrap_coordinator.settings import Limits, Serve, Settings
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
@@ -49,6 +52,7 @@ from fedrap_core.wire.signing import (
 T = TypeVar("T")
 ITEMS = [f"item-{row}" for row in range(12)]
 DIM = 4
+PATIENCE = 120.0  # seconds that a test waits for what must come; a busy machine is no failure
 NO_LIMITS = Limits(device=Pace(burst=1e6, per_minute=1e6), address=Pace(burst=1e6, per_minute=1e6))
 
 
@@ -82,6 +86,24 @@ def small_settings(
     )
 
 
+def until(condition: Callable[[], T | None]) -> T:
+    """What `condition` gives, once it gives something."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        if time.monotonic() > end:
+            raise AssertionError("waited for it in vain")
+        time.sleep(0.05)
+    return found
+
+
+async def until_async(condition: Callable[[], T | None]) -> T:
+    """The same beside other tasks."""
+    async with asyncio.timeout(PATIENCE):
+        while not (found := condition()):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        return found
+
+
 class SettledTransport(HttpTransport):
     """HTTP as it is; what follows from an update has happened when it is answered."""
 
@@ -96,7 +118,7 @@ class SettledTransport(HttpTransport):
 
 
 @dataclass
-class EncodedRelease:
+class LiveServer:
     """A running coordinator."""
 
     app: web.Application
@@ -139,17 +161,21 @@ async def serve(
     keyring: Keyring | None = None,
     clock: Callable[[], float] = time.time,
     items: list[str] | None = None,
-) -> AsyncIterator[EncodedRelease]:
+    learn: Learn = next_model,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> AsyncIterator[LiveServer]:
     """The real app on a free port; `store` may be a path of a SQLite file."""
     opened = SqlStore(f"sqlite:///{store}") if isinstance(store, str) else store
-    app = create_app(settings, opened, keyring or fresh_keyring(), clock)
+    app = create_app(
+        settings, opened, keyring or fresh_keyring(), Sources(clock, monotonic), learn=learn
+    )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     await app[COORDINATOR].add_items(ITEMS if items is None else items)
     async with aiohttp.ClientSession() as session:
-        served = EncodedRelease(app, f"http://127.0.0.1:{runner.addresses[0][1]}", session)
+        served = LiveServer(app, f"http://127.0.0.1:{runner.addresses[0][1]}", session)
         try:
             yield served
         finally:
@@ -181,7 +207,7 @@ class Answer:
 class Player:
     """A device made by hand: every byte it sends is ours to choose."""
 
-    def __init__(self, served: EncodedRelease) -> None:
+    def __init__(self, served: LiveServer) -> None:
         self._served = served
         self.key = new_private_key()
         self.id = b""
@@ -226,7 +252,7 @@ class Player:
         return await self.send("POST", "/v1/offers", encode(OfferRequest(release=release)))
 
     async def offer(self) -> Offer:
-        """A place that must be given."""
+        """A slot that must be given."""
         answer = await self.ask()
         assert answer.status == 200, answer.body
         return decode(Offer, answer.body)
@@ -298,8 +324,8 @@ def in_a_thread(opened: AbstractAsyncContextManager[T]) -> Iterator[T]:
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
     try:
-        assert started.wait(20)
+        assert started.wait(PATIENCE)
         yield ready[0]
     finally:
         over.set()
-        thread.join(20)
+        thread.join(PATIENCE)

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import secrets
 import tempfile
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.settings import AdminApi, Settings
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_simulation.data.synthetic import PlantedPopulation, Shape, make_population
 from fedrap_simulation.scenarios.demo import DemoPlan, device_hit_rate, settings_for
@@ -69,8 +69,8 @@ async def past(folder: Path, users: int, rounds: int, seed: int) -> AsyncIterato
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        admin = AdminActions(store, settings, time.time, "tool")
-        curator = CatalogueActions(store, admin)
+        admin = AdminActions(store, settings, SYSTEM, "tool")
+        curator = CatalogueActions(admin)
         items = [
             NewItem(name, {"category": shelf_of(row, population), "title": f"Volume {row + 1}"})
             for row, name in enumerate(population.items)
@@ -97,7 +97,7 @@ async def past(folder: Path, users: int, rounds: int, seed: int) -> AsyncIterato
         await curator.retire_items(population.items[7:11])
         for device in devices[rounds % 2 :: 2][:6]:  # these took part in the round before
             await device.run_round_async()
-        token = await admin.add_admin("ann", Role.VIEWER)
+        token = (await admin.add_admin("ann", Role.VIEWER)).token
         port = app[ADMIN_RUNNER].addresses[0][1]
         await asyncio.sleep(1.5)
         yield Site(f"http://127.0.0.1:{port}", token)

@@ -32,7 +32,7 @@ from fedrap import FedRap, Floor
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.plan import SolveMethod
-from testkit.harness import EncodedRelease, serve, small_settings
+from testkit.harness import LiveServer, serve, small_settings
 from tests.android.java_devices import JavaDevices, java_devices
 
 DIM, HISTORY, TAPS, LISTS = 64, 100, 2000, 300
@@ -98,7 +98,7 @@ def summed(times: list[float]) -> dict[str, float]:
     return {"min_us": round(late[0], 1), "median_us": round(middle, 1), "p95_us": round(p95, 1)}
 
 
-async def released(served: EncodedRelease, version: int) -> None:
+async def released(served: LiveServer, version: int) -> None:
     """Wait for a release."""
     async with asyncio.timeout(60):
         while (await served.app[COORDINATOR].release(None)).version < version:

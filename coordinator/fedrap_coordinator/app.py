@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 
 from aiohttp import web
@@ -14,14 +13,17 @@ from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.http.admin_api import create_admin_app, serve_admin
 from fedrap_coordinator.http.dashboard import MONITOR
-from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY, routes
-from fedrap_coordinator.http.limits import REQUEST_LIMITS, RequestLimits, guard
+from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY, around_devices, routes
+from fedrap_coordinator.http.limits import RequestLimits
 from fedrap_coordinator.http.metrics import Metrics
-from fedrap_coordinator.http.problems import answer_problems
 from fedrap_coordinator.identity.enrolment import Registry
 from fedrap_coordinator.keyring import Keyring
+from fedrap_coordinator.rounds.aggregation import Aggregator, SealedAggregator
 from fedrap_coordinator.rounds.coordinator import Coordinator
+from fedrap_coordinator.rounds.driver import Learn
+from fedrap_coordinator.rounds.releases import next_model
 from fedrap_coordinator.settings import Settings, server_context
+from fedrap_coordinator.sources import SYSTEM, Sources
 from fedrap_coordinator.store.protocol import Store
 
 ADMIN_RUNNER = web.AppKey("admin_runner", web.AppRunner)
@@ -31,27 +33,38 @@ def create_app(
     settings: Settings,
     store: Store,
     keyring: Keyring,
-    clock: Callable[[], float] = time.time,
+    sources: Sources = SYSTEM,
+    *,
+    aggregator: Aggregator | None = None,
+    learn: Learn = next_model,
     reached: Reached = pass_by,
 ) -> web.Application:
-    """The coordinator as a web application; the parts that touch the world come in by argument."""
-    coordinator = Coordinator(store, keyring, settings, clock, reached)
-    gate = RequestLimits(settings)
-    metrics = Metrics()
-    watch = Monitor(store, coordinator, settings, clock, metrics, gate.in_hand)
-    metrics.add_gauges(watch.gauges)
+    """The coordinator as a web application; the parts that touch the world come in by argument.
+
+    Args:
+        sources: time and randomness; the machine's, unless somebody brings others.
+        aggregator: how updates are opened and summed; `SealedAggregator` unless told otherwise.
+        learn: the step from one release to the next.
+        reached: is called at every fault point.
+    """
+    if aggregator is None:
+        aggregator = SealedAggregator(keyring, settings.serve.max_body_bytes)
+    coordinator = Coordinator(
+        store, keyring, settings, aggregator, sources, learn=learn, reached=reached
+    )
+    limits, metrics = RequestLimits(settings, sources.monotonic), Metrics()
+    monitor = Monitor(store, coordinator, settings, sources, metrics, limits.in_hand)
+    metrics.add_gauges(monitor.gauges)
     app = web.Application(
-        middlewares=[metrics.measure, answer_problems, guard],
+        middlewares=[around_devices(limits, metrics, sources)],
         client_max_size=settings.serve.max_body_bytes,
     )
-    app[REQUEST_LIMITS] = gate
-    app[COORDINATOR], app[MONITOR] = coordinator, watch
-    app[REGISTRY] = Registry(store, clock, settings.enrolment, keyring.authority)
+    app[COORDINATOR], app[MONITOR] = coordinator, monitor
+    app[REGISTRY] = Registry(store, sources.clock, settings.enrolment, keyring.authority)
     app.router.add_routes(routes())
     app.cleanup_ctx.append(_run_coordinator)
-    face = settings.admin
-    if face.port is not None:
-        admin = create_admin_app(settings, store, keyring, clock, watch, metrics)
+    if settings.admin.port is not None:
+        admin = create_admin_app(settings, store, keyring, sources, monitor, metrics)
         app.cleanup_ctx.append(partial(_run_admin, admin, settings))
     return app
 
@@ -59,9 +72,9 @@ def create_app(
 async def _run_admin(
     admin: web.Application, settings: Settings, app: web.Application
 ) -> AsyncIterator[None]:
-    face = settings.admin
-    assert face.port is not None
-    runner = await serve_admin(admin, face.host, face.port, server_context(settings.serve))
+    host, port = settings.admin.host, settings.admin.port
+    assert port is not None
+    runner = await serve_admin(admin, host, port, server_context(settings.serve))
     app[ADMIN_RUNNER] = runner
     yield
     await runner.cleanup()

@@ -11,7 +11,7 @@ keys = "keys"            # folder of the secret keys; back it up, and not beside
 host = "127.0.0.1"       # use TLS, here or in front, before you open this to a network
 port = 8470
 retry_seconds = 30.0     # how soon a refused device may ask again, at the least
-max_wait_seconds = 30.0  # a device may wait so long for a place; your proxy must wait longer
+max_wait_seconds = 30.0  # a device may wait so long for a slot; your proxy must wait longer
 max_waiting = 5000       # devices that wait at once
 shutdown_seconds = 20.0  # SIGTERM waits so long for answers that were begun
 # certificate = "tls/chain.pem"   # with these two it speaks TLS by itself, on both ports
@@ -33,13 +33,13 @@ min_updates = 20         # a round with fewer is abandoned; devices see this num
 max_updates = 100        # a round ends at once when it has these
 min_seconds = 60.0       # a round collects at least so long, unless max_updates come first
 max_seconds = 3600.0
-over_selection = 1.3     # places per wanted update, for some devices will not answer
+over_selection = 1.3     # slots per wanted update, for some devices will not answer
 total = 100              # rounds of the whole task
 
 [privacy]                # `fedrap-coordinator privacy plan` gives noise, separation and cap
 clip = 30.0              # S: the largest norm of one device's update
 row_clip = 5.0           # the largest norm of one row of it: no item gets more of one device
-noise = 0.0              # z: noise of a release in units of S; 0 promises nothing
+noise = 0.0              # z: noise of a release in units of S; 0 guarantees nothing
 # coefficients = [1.0, 0.76]   # banded noise; no more of them than separation
 separation = 2           # b: 2 means never in two consecutive rounds
 cap = 10                 # K: rounds that a device joins in its life
@@ -67,7 +67,7 @@ rotate_hours = 24.0      # a sealing key is named by new rounds for so long; 0 n
 [releases]
 keep = 50                # versions of C; devices with an older one fetch the whole
 
-[admin]                  # the admin API, /metrics and the operator's page
+[admin]                  # the admin API, /metrics and the dashboard
 host = "127.0.0.1"
 port = 8471              # without this line there is none of them
 open_metrics = false     # true: /metrics needs no token

@@ -4,12 +4,16 @@ FedRapError
 ├─ ConfigError          the operator must fix a setting; the process exits with 2
 ├─ StoreUnavailable     the database is of another schema or cannot be used
 ├─ StoreGone            the database does not serve now: away, full, locked; devices come back
+├─ StoreConflict        what should be written is there already; nothing was changed
+│  ├─ AlreadyReleased   that step or that version of C
+│  ├─ DeviceExists      a device of that id
+│  └─ TokenExists       an enrolment token
 └─ Refusal              an answer for the device: a problem, a detail, when to come back
 """
 
 from __future__ import annotations
 
-import random
+from collections.abc import Callable
 
 from fedrap_core import errors as core
 from fedrap_core.wire import problems
@@ -28,6 +32,22 @@ class StoreUnavailable(core.FedRapError):
 
 class StoreGone(core.FedRapError):
     """The database does not serve at the moment; nothing of the transaction was kept."""
+
+
+class StoreConflict(core.FedRapError):
+    """What should be written is there already; nothing of the transaction was kept."""
+
+
+class AlreadyReleased(StoreConflict):
+    """That step or that version of C was released before."""
+
+
+class DeviceExists(StoreConflict):
+    """There is a device of that id."""
+
+
+class TokenExists(StoreConflict):
+    """One of these enrolment tokens was added before."""
 
 
 class Refusal(core.FedRapError):
@@ -53,15 +73,16 @@ _ANSWERS: dict[type[core.FedRapError], Problem] = {
 }
 
 
-def refusal_of(error: core.FedRapError) -> Refusal | None:
+def refusal_of(error: core.FedRapError, uniform: Callable[[], float]) -> Refusal | None:
     """The answer to a device whose bytes made the core raise `error`; None for our own faults.
 
-    Malformed and badly sealed bytes get the same words: a difference would be an oracle.
+    Malformed and badly sealed bytes get the same words: a difference would be an oracle. `uniform`
+    in [0, 1) spreads devices that come back to a database that was away.
     """
     if isinstance(error, Refusal):
         return error
     if isinstance(error, StoreGone):
-        return Refusal(problems.UNAVAILABLE, retry_after=STORE_AWAY_SECONDS * (1 + random.random()))
+        return Refusal(problems.UNAVAILABLE, retry_after=STORE_AWAY_SECONDS * (1 + uniform()))
     problem = _ANSWERS.get(type(error))
     if problem is None:
         return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from fedrap_coordinator.domain.sealing_keys import KeyState, SealKey, breach
+from fedrap_coordinator.domain.sealing_keys import KeyState, SealKey, violation
 from fedrap_coordinator.errors import ConfigError
 
 try:
@@ -110,7 +110,7 @@ class KeysInFolder:
                 )
                 for row in rows
             ]  # fmt: skip
-            wrong = breach(keys) if keys else None
+            wrong = violation(keys) if keys else None
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{path} is damaged; restore it from its backup") from error
         if wrong:

@@ -1,9 +1,8 @@
 """The coordinator's secrets: sealing keys, the noise key of releases, the enrolment authority.
 
 They live in a folder of their own, never in the database: who steals the database holds only
-sealed bodies. Losing the noise key loses the task; leaking it voids epsilon.
-
-Which sealing key a round names, and when keys are destroyed. File work runs in threads.
+sealed bodies. Losing the noise key loses the task; leaking it voids epsilon. `RoundKeys` says which
+sealing key a round names, and when keys are destroyed; its file work runs in threads.
 """
 
 from __future__ import annotations
@@ -77,11 +76,6 @@ class Keyring:
     def seal_id(self) -> bytes:
         """Its name."""
         return sealing_keys.active_key(self._keys).id
-
-    @property
-    def seal_point(self) -> bytes:
-        """Its public half, as offers carry it."""
-        return sealing_keys.active_key(self._keys).point
 
     @property
     def keys(self) -> list[SealKey]:
@@ -169,7 +163,7 @@ def fresh_keyring() -> Keyring:
 
 
 def open_keyring(folder: Path, now: float | None = None) -> Keyring:
-    """The keys of a folder, made on first use with rights for the owner alone.
+    """The keys of a folder, made on first use readable by the owner alone.
 
     Raises:
         ConfigError: a key file is damaged or cannot be read or written.
@@ -202,7 +196,7 @@ def _before_rotation(folder: Path) -> PrivateKey | None:
 
 
 def _refuse_half(folder: Path) -> None:
-    """Keys are made together; when one is gone, a new one in its place would break promises."""
+    """Keys are made together; when one is gone, a new one instead would void the guarantee."""
     others = any((folder / name).exists() for name in ("seal.key", "seal.json"))
     if others and not (folder / "noise.key").exists():
         # noise.key is made first, so this is no crash in the middle of making them.

@@ -1,11 +1,8 @@
 """The operator's settings: one frozen tree, from TOML and the environment. A typo is an error.
 
 `FEDRAP__ROUND__MIN_UPDATES=50` overrides `min_updates` of `[round]`. Each field has a meaning, a
-range and a default; `fedrap-coordinator check-config` prints the tree in force.
-
-Settings of identity: who may enrol, how long keys are good, who may administer.
-
-TLS of the coordinator itself, for those who have no proxy in front.
+range and a default; `fedrap-coordinator check-config` prints the tree in force. With `certificate`
+the coordinator speaks TLS itself, for those who have no proxy in front.
 """
 
 from __future__ import annotations
@@ -69,12 +66,12 @@ class Sealing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class AdminApi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where people with rights reach the coordinator; without a port, nowhere."""
+    """Where admins reach the coordinator; without a port, nowhere."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     open_metrics: bool = False  # /metrics without a token
-    session_hours: Annotated[float, msgspec.Meta(gt=0, le=720)] = 12.0  # of the operator's page
+    session_hours: Annotated[float, msgspec.Meta(gt=0, le=720)] = 12.0  # of the dashboard
 
 
 PREFIX = "FEDRAP__"
@@ -87,8 +84,8 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8470
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 4 * 1024 * 1024
     retry_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 30.0  # ask again, at the least
-    max_wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 30.0  # for a place
-    max_waiting: Annotated[int, msgspec.Meta(ge=0)] = 5000  # devices that wait for a place
+    max_wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 30.0  # for a slot
+    max_waiting: Annotated[int, msgspec.Meta(ge=0)] = 5000  # devices that wait for a slot
     shutdown_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 20.0  # for answers begun
     certificate: str = ""  # PEM of the chain; with it devices are served over TLS
     private_key: str = ""  # PEM, of that certificate

@@ -46,12 +46,12 @@ class CommonItems:
     @property
     def size(self) -> int:
         """m, the number of rows."""
-        return self.items.shape[0]
+        return int(self.items.values.shape[0])
 
     @property
     def dim(self) -> int:
         """k, the length of a row."""
-        return self.items.shape[1]
+        return int(self.items.values.shape[1])
 
     def take(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Some rows of C in float64: (len(rows), k)."""

@@ -24,7 +24,7 @@ from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
-from testkit.harness import ITEMS, EncodedRelease, serve, small_settings
+from testkit.harness import ITEMS, LiveServer, serve, small_settings
 from tests.android.java_devices import Died, JavaDevices, java_devices
 from tests.end_to_end.test_capture import recording, spellings
 
@@ -46,20 +46,20 @@ def java() -> Iterator[JavaDevices]:
         yield devices
 
 
-async def latest(served: EncodedRelease) -> np.ndarray[Any, np.dtype[np.float64]]:
+async def latest(served: LiveServer) -> np.ndarray[Any, np.dtype[np.float64]]:
     """C of the latest release, (m, k)."""
     raw = (await served.app[COORDINATOR].release(None)).body
     common = unpack_release(decode(Release, raw, MAX_RELEASE_BYTES))
     return common.take(np.arange(common.size))
 
 
-async def advance(served: EncodedRelease) -> None:
+async def advance(served: LiveServer) -> None:
     """What follows from the updates that came."""
     await served.app[COORDINATOR].advance()
 
 
 async def python_round(
-    served: EncodedRelease, folder: Path, histories: list[list[str]]
+    served: LiveServer, folder: Path, histories: list[list[str]]
 ) -> list[FedRap]:
     """A device of the Python SDK for each history, all of them in one round."""
     devices = []
@@ -71,7 +71,7 @@ async def python_round(
 
 
 async def java_round(
-    java: JavaDevices, served: EncodedRelease, folder: Path, histories: list[list[str]]
+    java: JavaDevices, served: LiveServer, folder: Path, histories: list[list[str]]
 ) -> list[str]:
     """The same with devices in Java."""
     names = []
@@ -85,7 +85,7 @@ async def java_round(
     return names
 
 
-async def released(served: EncodedRelease, version: int) -> None:
+async def released(served: LiveServer, version: int) -> None:
     """Wait until this is the latest release."""
     async with asyncio.timeout(20):
         while (await served.app[COORDINATOR].release(None)).version != version:
@@ -190,7 +190,7 @@ async def test_a_kill_at_any_step_is_resumed_and_charged_once(
         await _both_ledgers_agree(java, served)
 
 
-async def _die(java: JavaDevices, served: EncodedRelease, folder: Path, step: str) -> None:
+async def _die(java: JavaDevices, served: LiveServer, folder: Path, step: str) -> None:
     with java_devices() as victim:
         token = await served.token()
         await victim.device(step, folder / step, served.url, token, ITEMS[:5], die_at=step)
@@ -201,7 +201,7 @@ async def _die(java: JavaDevices, served: EncodedRelease, folder: Path, step: st
         assert death.value.code == 137
 
 
-async def _both_ledgers_agree(java: JavaDevices, served: EncodedRelease) -> None:
+async def _both_ledgers_agree(java: JavaDevices, served: LiveServer) -> None:
     store = served.app[COORDINATOR].store
     (round_,) = [one for one in await store.rounds(10) if one.step == 1]
     assert (round_.assigned, round_.accepted) == (len(STEPS), len(STEPS))
@@ -213,7 +213,7 @@ async def _both_ledgers_agree(java: JavaDevices, served: EncodedRelease) -> None
         assert (one.came, known.participations) == (True, 1)
 
 
-async def _refusals(served: EncodedRelease, open_device: Any, run: Any) -> dict[str, Any]:
+async def _refusals(served: LiveServer, open_device: Any, run: Any) -> dict[str, Any]:
     """What a device is told in one situation after the other, in either language."""
     said: dict[str, Any] = {}
     await open_device("one", served.url, await served.token(), Floor())

@@ -2,9 +2,9 @@
 
 Some devices are canaries: each has one random direction as its update, of more than the clip's
 norm, and a coin decided whether it takes part at all. Their updates walk the real way: the SDK's
-`prepare_update` clips, rounds, packs and seals, the coordinator's `Aggregator` opens, clips again,
-sums and noises. Who sees all releases and knows a canary's direction then guesses whether it took
-part. The guess is the best linear one: weighed by the inverse of the noise's covariance across
+`prepare_update` clips, rounds, packs and seals, the coordinator's `SealedAggregator` opens, clips
+again, sums and noises. Who sees all releases and knows a canary's direction then guesses whether it
+took part. The guess is the best linear one: weighed by the inverse of the noise's covariance across
 steps, *as measured*, so that noise which repeats or is not what the policy says gives itself away.
 
 For a mu-Gaussian mechanism the guesses of those who took part and of those who did not are mu
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from fedrap.rounds.prepare import LocalData, prepare_update
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds.aggregation import Aggregator
+from fedrap_coordinator.rounds.aggregation import SealedAggregator
 from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.plan import Plan, Privacy, SolveMethod
@@ -128,7 +128,7 @@ class Audit:
     async def run(self, bodies: Rounds) -> Measured:
         """Sum and release what was sent, then guess who took part."""
         plan, found = self._plan(), []
-        aggregator = Aggregator(KEYRING, 4 * 1024 * 1024)
+        aggregator = SealedAggregator(KEYRING, 4 * 1024 * 1024)
         for step, sent in enumerate(bodies, 1):
             summed = await aggregator.total(_one_chunk(sent), _COMMON, plan, TASK, step)
             total = summed.total
@@ -146,7 +146,7 @@ class Audit:
             plan=encode_value(plan),
             release=1,
             model=model_hash(_COMMON.items),
-            seal_key=KEYRING.seal_point,
+            seal_key=KEYRING.point(KEYRING.seal_id),
             seal_id=KEYRING.seal_id,
             closes_in=60.0,
         )

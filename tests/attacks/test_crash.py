@@ -6,31 +6,32 @@ step and coefficients alone, so who starts again at any point makes the same rel
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sqlite3
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
 import pytest
 
-from fedrap_coordinator.domain.records import Attribute, Extent, StoredRelease
+from fedrap_coordinator.domain.records import StoredRelease
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
-from fedrap_coordinator.rounds import driver
+from fedrap_coordinator.rounds.driver import Learn
 from fedrap_coordinator.rounds.releases import Model, next_model
 from fedrap_coordinator.settings import Settings
-from fedrap_coordinator.store.sql import SqlStore
+from fedrap_coordinator.store.sql import Body, SqlStore
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.codec import encode
 from testkit.harness import one_cell, serve, small_settings
 
 BANDS = [(1.0,), (1.0, 0.75)]
 T = TypeVar("T")
+P = ParamSpec("P")
 STEP = 2  # the second round, so that bands reach back to the first
 
 
@@ -47,10 +48,10 @@ class MortalStore(SqlStore):
         self._rounds = 0
         self._dead = False
 
-    async def _run(self, body: Callable[..., T], *arguments: object) -> T:
+    def transact(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         if self._dead:
             raise Killed  # dead processes do nothing more
-        return await super()._run(body, *arguments)
+        return super().transact(body, *args, **kwargs)
 
     def _die(self, point: str) -> None:
         if self._dies == point:
@@ -82,25 +83,19 @@ def _settings(coefficients: tuple[float, ...]) -> Settings:
 
 
 @pytest.fixture
-def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
-    """Every noised sum, as it goes into the learning step."""
-    seen: list[RoundSum] = []
+def sums() -> list[RoundSum]:
+    """Every sum that the coordinator learns from, as it goes into the learning step."""
+    return []
 
-    def spy(
-        task: bytes,
-        model: Model,
-        total: RoundSum,
-        view: Extent,
-        settings: Settings,
-        clip: float,
-        alike: Sequence[Attribute],
-        now: float,
-    ) -> Model:
-        seen.append(total)
-        return next_model(task, model, total, view, settings, clip, alike, now)
 
-    monkeypatch.setattr(driver, "next_model", spy)
-    return seen
+def noting(sums: list[RoundSum]) -> Learn:
+    """The product's learning step, which notes each sum first."""
+
+    def learn(task: bytes, model: Model, total: RoundSum, *rest: Any) -> Model:
+        sums.append(total)
+        return next_model(task, model, total, *rest)
+
+    return learn
 
 
 def _copy_disk(folder: Path) -> None:
@@ -123,7 +118,7 @@ async def test_a_crash_gives_one_release_with_the_same_noise(
 ) -> None:
     path, keyring, settings = tmp_path / "c.sqlite", fresh_keyring(), _settings(coefficients)
     mortal = MortalStore(f"sqlite:///{path}", dies)
-    async with serve(settings, mortal, keyring) as served:
+    async with serve(settings, mortal, keyring, learn=noting(sums)) as served:
         for row in range(3):
             await (await served.player()).join(one_cell(row))
         last = await served.player()
@@ -134,7 +129,9 @@ async def test_a_crash_gives_one_release_with_the_same_noise(
     before = len(sums)
     bodies = []
     for copy in ("a", "b"):  # started again twice: the same release both times
-        async with serve(settings, str(tmp_path / f"{copy}.sqlite"), keyring) as served:
+        async with serve(
+            settings, str(tmp_path / f"{copy}.sqlite"), keyring, learn=noting(sums)
+        ) as served:
             await served.app[COORDINATOR].advance()
         found = _releases(tmp_path / f"{copy}.sqlite")
         assert [step for _, step, _ in found] == [0, 1, STEP]

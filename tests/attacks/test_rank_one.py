@@ -28,7 +28,7 @@ from fedrap_core.wire.messages import Offer, Release, Update
 from fedrap_core.wire.releases import model_hash, unpack_release
 from fedrap_core.wire.seal import open_update, seal_id
 from fedrap_core.wire.share import decode_share
-from testkit.harness import EncodedRelease, serve, small_settings
+from testkit.harness import LiveServer, serve, small_settings
 from tests.attacks.rank_one import Guess, Vector, auc, cosine, from_bytes, from_share
 from tests.core.made import items_of
 from tests.end_to_end.test_capture import Capture, recording
@@ -107,7 +107,7 @@ def test_the_attack_on_bytes_needs_no_decoder() -> None:
     assert direction > 0.95
 
 
-async def _join_all(served: EncodedRelease, capture: Capture, folder: Path) -> list[bytes]:
+async def _join_all(served: LiveServer, capture: Capture, folder: Path) -> list[bytes]:
     """Every device takes part over real HTTP; the bodies of their updates as they crossed it."""
     for place, rows in enumerate(_histories()):
         token, server = await served.token(), f"http://127.0.0.1:{capture.port}"

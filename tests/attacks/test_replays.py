@@ -15,6 +15,7 @@ from fedrap_core.wire.codec import decode_value, encode, encode_value
 from fedrap_core.wire.keys import new_private_key
 from fedrap_core.wire.messages import Offer
 from testkit.harness import one_cell, serve, small_settings
+from tests.contracts.one_by_one import round_phase
 from tests.sdk.made import PLAN, MadeCoordinator, a_device, a_release
 
 
@@ -114,5 +115,5 @@ async def test_with_another_sealing_key_stored_updates_stay_closed_and_nothing_i
         await (await served.player()).join(one_cell(2))
         coordinator = served.app[COORDINATOR]
         assert (await coordinator.release(None)).version == 1
-        assert await coordinator.store.round_phase(current.id) is Phase.ABANDONED
+        assert await round_phase(coordinator.store, current.id) is Phase.ABANDONED
         assert [body async for body in coordinator.store.sealed_updates(current.id)] == []

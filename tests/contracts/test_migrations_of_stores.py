@@ -18,7 +18,7 @@ from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.errors import MalformedMessage
 from fedrap_core.quantize import QuantizedRows
 from fedrap_core.wire.releases import model_hash
-from tests.contracts.one_by_one import assign
+from tests.contracts.one_by_one import assign, round_phase
 from tests.contracts.test_stores import device_id, round_id
 
 ITEMS = QuantizedRows(
@@ -112,7 +112,7 @@ async def test_releases_of_schema_4_get_bitmaps_where_they_are(database: str) ->
         db.execute(sa.text("UPDATE meta SET value = :four WHERE name = 'schema'"), {"four": b"4"})
         db.execute(sa.text(insert), {"body": _old_release()})
 
-    await store._run(turn_back)
+    await store.transact(turn_back)
     await store.close()
     store = SqlStore(database)
     await store.open()
@@ -138,7 +138,7 @@ async def test_schema_1_becomes_this_one_and_nothing_is_lost(database: str) -> N
         assert (current[0].step, current[0].assigned, current[0].seal_id) == (2, 1, b"")
         assert await assign(store, round_id(2), device_id(2), 2, 2, 9, 10.0) is None
         assert await assign(store, round_id(2), device_id(1), 2, 2, 9, 10.0) is False
-        assert await store.round_phase(round_id(1)) is Phase.RELEASED
+        assert await round_phase(store, round_id(1)) is Phase.RELEASED
         await store.close()
     _same_tables(database)
 
@@ -158,7 +158,12 @@ async def test_a_crash_in_the_middle_leaves_the_old_schema_as_it_was(
 ) -> None:
     fill_schema_1(database)
     whole = migrations.STEPS[2]
-    monkeypatch.setitem(migrations.STEPS, 2, (*whole, "SELECT nonsense FROM nowhere"))
+
+    def broken(db: sa.Connection) -> None:
+        whole(db)
+        db.execute(sa.text("SELECT nonsense FROM nowhere"))
+
+    monkeypatch.setitem(migrations.STEPS, 2, broken)
     store = SqlStore(database)
     with pytest.raises(StoreUnavailable, match="cannot be opened"):
         await store.open()
@@ -179,13 +184,13 @@ async def test_a_database_of_another_program_is_refused_and_left_alone(
     store = SqlStore(database)
     await store.open()
     change = sa.text("UPDATE meta SET value = :value WHERE name = 'schema'")
-    await store._run(lambda db: db.execute(change, {"value": written}))
+    await store.transact(lambda db: db.execute(change, {"value": written}))
     await store.close()
     other = SqlStore(database)
     with pytest.raises(StoreUnavailable, match=says):
         await other.open()
     read = sa.text("SELECT value FROM meta WHERE name = 'schema'")
-    assert bytes(await other._run(lambda db: db.scalar(read))) == written
+    assert bytes(await other.transact(lambda db: db.scalar(read))) == written
     await other.close()
 
 
@@ -193,9 +198,9 @@ async def test_schema_4_gains_support_and_keeps_its_releases(database: str) -> N
     store = SqlStore(database)
     await store.open()
     await store.add_release(StoredRelease(1, 0, 0, b"one", b"gram"), None)
-    await store._run(lambda db: db.execute(sa.text("ALTER TABLE release DROP COLUMN support")))
+    await store.transact(lambda db: db.execute(sa.text("ALTER TABLE release DROP COLUMN support")))
     older = sa.text("UPDATE meta SET value = :value WHERE name = 'schema'")
-    await store._run(lambda db: db.execute(older, {"value": b"4"}))
+    await store.transact(lambda db: db.execute(older, {"value": b"4"}))
     await store.close()
     store = SqlStore(database)
     await store.open()

@@ -13,7 +13,7 @@ from hypothesis import Phase as Stage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrap_coordinator.domain.decisions import Rule, SlotRequest, Submission
+from fedrap_coordinator.domain.decisions import SlotRequest, SlotRule, Submission
 from fedrap_coordinator.domain.records import (
     AdminRecord,
     AuditEntry,
@@ -23,11 +23,13 @@ from fedrap_coordinator.domain.records import (
     Ticket,
 )
 from fedrap_coordinator.domain.rounds import Phase, Round
+from fedrap_coordinator.errors import StoreConflict
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.plan import Privacy
 from testkit.postgres import postgres_url
+from tests.contracts.one_by_one import is_assigned, round_phase
 
 NO_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate)  # a database each costs too much
 Op: TypeAlias = tuple[str, tuple[Any, ...]]
@@ -68,11 +70,12 @@ nonces = st.none() | small
 asks = st.builds(SlotRequest, devices, nonces)
 sent = st.builds(Submission, devices, nonces, digests, st.none() | st.binary(max_size=3))
 rules = st.builds(
-    Rule,
+    SlotRule,
     small,
     st.integers(0, 3),
     st.builds(Privacy, separation=st.integers(1, 3), cap=st.integers(1, 3)),
 )
+
 ops = st.one_of(
     op("task_id", st.binary(min_size=16, max_size=16)),
     op("add_tokens", st.lists(digests, max_size=2), st.just(1.0)),
@@ -92,7 +95,6 @@ ops = st.one_of(
     op("add_updates", rounds, st.lists(sent, max_size=4), small, small.map(float)),
     op("device_keys", st.lists(devices, max_size=3)),
     op("latest_version"),
-    op("update_digest", rounds, devices),
     op("add_release", releases, st.none() | rounds),
     op("add_items", words),
     op("retire_items", words),
@@ -103,7 +105,7 @@ ops = st.one_of(
 async def _answer(store: Store, name: str, arguments: tuple[Any, ...]) -> Any:
     try:
         return await getattr(store, name)(*arguments)
-    except ValueError:
+    except StoreConflict:
         return "refused"
 
 
@@ -126,10 +128,10 @@ async def _look(store: Store) -> list[Any]:
         device = number.to_bytes(16, "big")
         seen += [await store.device(device), await store.release(number)]
         for one in range(4):
-            seen.append(await store.is_assigned(b"r" * 15 + bytes([one]), device))
+            seen.append(await is_assigned(store, b"r" * 15 + bytes([one]), device))
     for one in range(4):
         place = b"r" * 15 + bytes([one])
-        seen.append(await store.round_phase(place))
+        seen.append(await round_phase(store, place))
         seen.append([list(chunk) async for chunk in store.sealed_updates(place)])
         seen.append([list(chunk) async for chunk in store.charges(place)])
     return seen

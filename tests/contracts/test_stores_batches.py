@@ -7,28 +7,36 @@ import asyncio
 import pytest
 
 from fedrap_coordinator.domain.decisions import (
-    RoundCounts,
-    Rule,
-    SlotDecision,
+    DUPLICATE,
+    STORED,
     SlotRequest,
+    SlotRule,
     Submission,
     SubmissionResult,
 )
-from fedrap_coordinator.domain.rounds import Phase, Round
+from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import Privacy
+from fedrap_core.wire import problems
+from fedrap_core.wire.problems import Problem
+from tests.contracts.one_by_one import round_phase
 from tests.contracts.test_stores import a_release, device_id, enrolled, opened, round_id
 
-RULE = Rule(1, 3, Privacy(separation=2, cap=2))
+NEW, HAD = "new", "had"
+RULE = SlotRule(1, 3, Privacy(separation=2, cap=2))
 
 
 def sent(number: int, nonce: int | None, text: bytes = b"x") -> Submission:
     return Submission(device_id(number), nonce, b"d" + text, b"body " + text)
 
 
-async def given(store: Store, place: bytes, *asks: SlotRequest) -> list[SlotDecision]:
-    answers, _ = await store.assign_slots(place, asks, RULE, 5.0)
-    return [answer.given for answer in answers]
+def refused(problem: Problem) -> SubmissionResult:
+    return SubmissionResult(problem)
+
+
+async def given(store: Store, place: bytes, *asks: SlotRequest) -> list[str | Problem]:
+    results, _ = await store.assign_slots(place, asks, RULE, 5.0)
+    return [one.problem or (NEW if one.is_new else HAD) for one in results]
 
 
 @pytest.mark.spec("7.6")
@@ -37,16 +45,8 @@ async def test_a_batch_gives_places_in_order_until_there_are_none(store: Store) 
     place = await opened(store, 1, 1)
     asks = [SlotRequest(device_id(number), 1) for number in (4, 2, 2, 1, 3, 9)]
     asks[2] = SlotRequest(device_id(2), 2)
-    answers, tally = await store.assign_slots(place, asks, RULE, 5.0)
-    assert [one.given for one in answers] == [
-        SlotDecision.NEW,
-        SlotDecision.NEW,
-        SlotDecision.HAD,
-        SlotDecision.NEW,
-        SlotDecision.FULL,
-        SlotDecision.UNKNOWN,
-    ]
-    assert tally == RoundCounts(Phase.COLLECTING, 3, 0)
+    expected = [NEW, NEW, HAD, NEW, problems.NO_ROUND, problems.NOT_ENROLLED]
+    assert await given(store, place, *asks) == expected
     current = await store.current_round()
     assert current is not None
     assert (current[0].assigned, current[0].accepted) == (3, 0)
@@ -62,15 +62,15 @@ async def test_a_nonce_counts_once_however_it_comes(store: Store) -> None:
     assert await given(
         store, place, SlotRequest(device_id(1), 5), SlotRequest(device_id(1), 5)
     ) == [
-        SlotDecision.NEW,
-        SlotDecision.REPLAYED,
+        NEW,
+        problems.REPLAYED,
     ]
     assert not await store.use_nonce(device_id(1), 5)
     assert await store.use_nonce(device_id(1), 6)
     added, _ = await store.add_updates(place, [sent(1, 6), sent(1, 7)], 9, 5.0)
-    assert added == [SubmissionResult.REPLAYED, SubmissionResult.STORED]
-    assert await given(store, b"no round", SlotRequest(device_id(1), 8)) == [SlotDecision.CLOSED]
-    assert await given(store, place, SlotRequest(device_id(1), 8)) == [SlotDecision.REPLAYED]
+    assert added == [refused(problems.REPLAYED), STORED]
+    assert await given(store, b"no round", SlotRequest(device_id(1), 8)) == [problems.NO_ROUND]
+    assert await given(store, place, SlotRequest(device_id(1), 8)) == [problems.REPLAYED]
 
 
 @pytest.mark.spec("7.8", "7.9")
@@ -79,19 +79,19 @@ async def test_a_batch_of_updates_stores_each_once_and_no_more_than_the_most(sto
     place = await opened(store, 1, 1)
     await given(store, place, *(SlotRequest(device_id(number)) for number in (1, 2, 3)))
     batch = [sent(1, 1), sent(1, 2), sent(1, 3, b"y"), sent(4, 1), sent(2, 1), sent(3, 1)]
-    added, tally = await store.add_updates(place, batch, 2, 5.0)
+    added, counts = await store.add_updates(place, batch, 2, 5.0)
     assert added == [
-        SubmissionResult.STORED,
-        SubmissionResult.DUPLICATE,
-        SubmissionResult.CONFLICT,
-        SubmissionResult.UNASSIGNED,
-        SubmissionResult.STORED,
-        SubmissionResult.CLOSED,
+        STORED,
+        DUPLICATE,
+        refused(problems.CONFLICTING_UPDATE),
+        refused(problems.NOT_ASSIGNED),
+        STORED,
+        refused(problems.ROUND_CLOSED),
     ]
-    assert tally == RoundCounts(Phase.COLLECTING, 3, 2)
+    assert counts == RoundCounts(Phase.COLLECTING, 3, 2)
     assert [list(some) async for some in store.sealed_updates(place)] == [[b"body x", b"body x"]]
     assert (await store.add_updates(b"never", [sent(1, 9)], 2, 5.0)) == (
-        [SubmissionResult.CLOSED],
+        [refused(problems.NOT_FOUND)],
         RoundCounts(None),
     )
 
@@ -104,10 +104,12 @@ async def test_a_round_that_does_not_collect_takes_nothing_new(store: Store, pha
     await given(store, place, SlotRequest(device_id(1)), SlotRequest(device_id(2)))
     await store.add_updates(place, [sent(1, 1)], 9, 5.0)
     await store.set_phase(place, phase)
-    added, tally = await store.add_updates(place, [sent(1, 2), sent(2, 1)], 9, 5.0)
-    assert added == [SubmissionResult.DUPLICATE, SubmissionResult.CLOSED]
-    assert tally == RoundCounts(phase, 2, 1)
-    assert await given(store, place, SlotRequest(device_id(2), 3)) == [SlotDecision.CLOSED]
+    added, counts = await store.add_updates(place, [sent(1, 2), sent(2, 1)], 9, 5.0)
+    sleeps = phase is Phase.SHUTDOWN
+    late = problems.UNAVAILABLE if sleeps else problems.ROUND_CLOSED
+    assert added == [DUPLICATE, refused(late)]
+    assert counts == RoundCounts(phase, 2, 1)
+    assert await given(store, place, SlotRequest(device_id(2), 3)) == [problems.NO_ROUND]
 
 
 async def test_who_was_revoked_or_has_expired_gets_nothing(store: Store) -> None:
@@ -118,11 +120,11 @@ async def test_who_was_revoked_or_has_expired_gets_nothing(store: Store) -> None
     assert await given(
         store, place, SlotRequest(device_id(1), 1), SlotRequest(device_id(2), 1)
     ) == [
-        SlotDecision.REVOKED,
-        SlotDecision.EXPIRED,
+        problems.REVOKED,
+        problems.CERTIFICATE_EXPIRED,
     ]
     added, _ = await store.add_updates(place, [sent(1, 2), sent(2, 2)], 9, 5.0)
-    assert added == [SubmissionResult.REVOKED, SubmissionResult.EXPIRED]
+    assert added == [refused(problems.REVOKED), refused(problems.CERTIFICATE_EXPIRED)]
 
 
 async def test_a_phase_changes_only_from_what_it_was_thought_to_be(store: Store) -> None:
@@ -130,7 +132,7 @@ async def test_a_phase_changes_only_from_what_it_was_thought_to_be(store: Store)
     assert not await store.set_phase(place, Phase.SUMMING, was=Phase.SHUTDOWN)
     assert await store.set_phase(place, Phase.SUMMING, was=Phase.COLLECTING)
     assert not await store.set_phase(place, Phase.SUMMING, was=Phase.COLLECTING)
-    assert await store.round_phase(place) is Phase.SUMMING
+    assert await round_phase(store, place) is Phase.SUMMING
 
 
 @pytest.mark.spec("7.11")
@@ -169,7 +171,7 @@ async def test_batches_that_meet_never_give_more_places_than_there_are(store: St
             for start in range(6)
         )
     )
-    assert sum(some.count(SlotDecision.NEW) for some in answers) == 3
+    assert sum(some.count(NEW) for some in answers) == 3
     current = await store.current_round()
     assert current is not None
     assert current[0].assigned == 3

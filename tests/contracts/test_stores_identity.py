@@ -19,9 +19,10 @@ from fedrap_coordinator.domain.records import (
     broken_link,
 )
 from fedrap_coordinator.domain.rounds import Phase
+from fedrap_coordinator.errors import TokenExists
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
-from tests.contracts.one_by_one import add_update, assign
+from tests.contracts.one_by_one import add_update, assign, is_assigned
 from tests.contracts.test_stores import a_release, device_id, enrolled, finish, opened, round_id
 
 BASE = 100.0  # when devices enrol here
@@ -45,7 +46,7 @@ async def test_a_new_key_waits_for_releases_and_not_one_longer(store: Store, wai
     for step, expected in {8: False, 8 + wait - 1: False, 8 + wait: True}.items():
         place = await opened(store, step, step)
         assert await assign(store, place, device_id(1), step, 1, 9, BASE) is expected
-        assert await store.is_assigned(place, device_id(1)) is expected
+        assert await is_assigned(store, place, device_id(1)) is expected
     found = await store.device(device_id(1))
     assert found is not None
     assert (found.participations, found.first_step) == (1, 8 + wait)
@@ -194,7 +195,7 @@ async def test_an_act_and_its_row_of_the_audit_are_kept_together(store: Store) -
     await enrolled(store, 1)
     assert await store.revoke_device(device_id(1), 5.0, entry)
     assert not await store.revoke_device(device_id(1), 6.0, entry)
-    with pytest.raises(ValueError, match="added before"):
+    with pytest.raises(TokenExists, match="added before"):
         await store.add_tokens([b"token 1"], 7.0, entry)  # nothing happened: no row either
     await store.write_audit(AuditEntry(math.pi, "bö", "look", "", "refused"))
     rows = await store.audit_rows(0, 99)
@@ -223,7 +224,7 @@ async def test_the_audit_cannot_be_changed_with_the_rights_of_this_program(
     try:
         await store.write_audit(AuditEntry(1.0, "ann", "act"))
         with pytest.raises(DBAPIError, match="append-only"):
-            await store._run(lambda db: db.execute(sa.text(sql)))
+            await store.transact(lambda db: db.execute(sa.text(sql)))
         assert broken_link(await store.audit_rows(0, 9)) is None
         assert len(await store.audit_rows(0, 9)) == 1
     finally:

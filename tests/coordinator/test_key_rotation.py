@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fedrap_coordinator import key_files
-from fedrap_coordinator.domain.sealing_keys import KeyState, breach, is_due
+from fedrap_coordinator.domain.sealing_keys import KeyState, is_due, violation
 from fedrap_coordinator.keyring import Keyring, SealKeyGone, fresh_keyring, open_keyring
 from fedrap_core.wire.keys import new_private_key, private_to_bytes
 
@@ -37,7 +37,7 @@ def test_a_turn_moves_each_key_one_state_on() -> None:
     assert private_to_bytes(keyring.private(first.id)) != private_to_bytes(keyring.seal)
     keyring.rotate(60.0)
     assert states(keyring) == ["retired", "retired", "active", "next"]
-    assert breach(keyring.keys) is None
+    assert violation(keyring.keys) is None
 
 
 @pytest.mark.spec("4.7")
@@ -135,7 +135,7 @@ def test_whatever_the_moment_of_a_crash_the_ring_is_whole_and_no_dead_key_is_lef
             except _Crash:
                 crashes += 1
         after = open_keyring(folder, 5.0)
-        assert breach(after.keys) is None
+        assert violation(after.keys) is None
         alive = {key.id.hex() for key in after.keys if key.state in STATES}
         assert kept(folder) == alive
         for key in after.keys:

@@ -102,8 +102,8 @@ def test_no_key_is_in_the_repr_of_a_keyring() -> None:
 @pytest.mark.spec("4.1")
 def test_the_public_half_is_a_point_and_its_name_follows_from_it() -> None:
     keyring = fresh_keyring()
-    assert len(keyring.seal_point) == 65
-    assert keyring.seal_point[0] == 4
+    assert len(keyring.point(keyring.seal_id)) == 65
+    assert keyring.point(keyring.seal_id)[0] == 4
     assert keyring.seal_id == seal_id(keyring.seal.public_key())
     assert len(keyring.seal_id) == 8
 

@@ -16,7 +16,7 @@ from fedrap_core.privacy.accounting import charged_epsilon
 from fedrap_core.privacy.mechanisms import adapted_clip, release_noise, task_noise_key
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire.codec import decode_value, encode_value
-from testkit.harness import EncodedRelease, one_cell, serve, small_settings
+from testkit.harness import LiveServer, one_cell, serve, small_settings
 from tests.sdk.made import PLAN, MadeCoordinator, a_device
 
 ADAPT = Adapt(quantile=0.5, rate=0.4, noise=0.3)
@@ -33,7 +33,7 @@ def _voting(fits: int) -> RowUpdate:
     return RowUpdate(made.rows, made.values, made.packed_gram, fits)
 
 
-async def _clip_in_force(served: EncodedRelease) -> float:
+async def _clip_in_force(served: LiveServer) -> float:
     offer = await (await served.player()).offer()
     async with served.session.get(served.url + "/v1/privacy") as answer:
         stated = await answer.json()

@@ -12,7 +12,7 @@ import pytest
 from fedrap_coordinator.commands import run
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import open_keyring
-from testkit.harness import EncodedRelease, one_cell, serve, small_settings
+from testkit.harness import LiveServer, one_cell, serve, small_settings
 
 SETTINGS = small_settings(updates=1, separation=1)
 
@@ -22,12 +22,12 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-async def step(served: EncodedRelease, row: int) -> None:
+async def step(served: LiveServer, row: int) -> None:
     await (await served.player()).join(one_cell(row))
     await served.app[COORDINATOR].advance()
 
 
-async def latest(served: EncodedRelease) -> tuple[int, int]:
+async def latest(served: LiveServer) -> tuple[int, int]:
     model = served.app[COORDINATOR].model
     assert model is not None
     return model.stored.version, model.stored.step
@@ -96,4 +96,4 @@ async def test_export_writes_a_task_that_others_can_read(tmp_path: Path) -> None
     assert player.id.hex() not in "".join(
         path.read_text() for path in out.iterdir() if path.suffix != ".npy"
     )
-    assert json.loads((out / "ledger.json").read_text())["breaches"] == []
+    assert json.loads((out / "ledger.json").read_text())["violations"] == []

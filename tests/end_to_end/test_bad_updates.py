@@ -29,7 +29,7 @@ from testkit.harness import (
     DIM,
     ITEMS,
     Answer,
-    EncodedRelease,
+    LiveServer,
     Player,
     one_cell,
     serve,
@@ -40,7 +40,7 @@ Spoil = Callable[[Player, Offer], Awaitable[Answer]]
 
 
 @pytest_asyncio.fixture
-async def served(tmp_path: Path) -> AsyncIterator[EncodedRelease]:
+async def served(tmp_path: Path) -> AsyncIterator[LiveServer]:
     async with serve(small_settings(updates=2), str(tmp_path / "c.sqlite")) as running:
         yield running
 
@@ -176,7 +176,7 @@ CASES: list[tuple[Spoil, str, int]] = [
     ("spoil", "code", "status"), CASES, ids=[case[0].__name__.lstrip("_") for case in CASES]
 )
 async def test_a_bad_update_gets_its_problem_and_the_round_goes_on(
-    served: EncodedRelease, spoil: Spoil, code: str, status: int
+    served: LiveServer, spoil: Spoil, code: str, status: int
 ) -> None:
     bad, good = await served.player(), await served.player()
     answer = await spoil(bad, await bad.offer())
@@ -191,7 +191,9 @@ async def test_a_bad_update_gets_its_problem_and_the_round_goes_on(
 
 
 @pytest.mark.spec("4.4")
-async def test_malformed_and_badly_sealed_bytes_get_the_same_words(served: EncodedRelease) -> None:
+async def test_malformed_and_badly_sealed_bytes_get_the_same_words(
+    served: LiveServer,
+) -> None:
     player = await served.player()
     offer = await player.offer()
     assert (await _truncated(player, offer)).body == (
@@ -200,7 +202,9 @@ async def test_malformed_and_badly_sealed_bytes_get_the_same_words(served: Encod
 
 
 @pytest.mark.spec("2.3")
-async def test_a_captured_request_sent_again_is_refused_as_replayed(served: EncodedRelease) -> None:
+async def test_a_captured_request_sent_again_is_refused_as_replayed(
+    served: LiveServer,
+) -> None:
     player = await served.player()
     offer = await player.offer()
     body = encode(player.update(offer, one_cell(0)))
@@ -210,7 +214,7 @@ async def test_a_captured_request_sent_again_is_refused_as_replayed(served: Enco
 
 
 @pytest.mark.spec("2.3")
-async def test_a_nonce_that_is_not_larger_is_refused(served: EncodedRelease) -> None:
+async def test_a_nonce_that_is_not_larger_is_refused(served: LiveServer) -> None:
     player = await served.player()
     body = encode(OfferRequest(release=1))
     for nonce, expected in ((50, 200), (50, 409), (49, 409), (51, 200)):
@@ -220,7 +224,7 @@ async def test_a_nonce_that_is_not_larger_is_refused(served: EncodedRelease) -> 
 
 @pytest.mark.spec("7.8")
 async def test_a_duplicate_of_the_same_bytes_is_success_also_after_the_release(
-    served: EncodedRelease,
+    served: LiveServer,
 ) -> None:
     player, other = await served.player(), await served.player()
     offer = await player.offer()
@@ -236,7 +240,7 @@ async def test_a_duplicate_of_the_same_bytes_is_success_also_after_the_release(
 
 @pytest.mark.spec("7.8")
 async def test_other_bytes_of_a_device_that_is_counted_are_a_conflict(
-    served: EncodedRelease,
+    served: LiveServer,
 ) -> None:
     player = await served.player()
     offer = await player.offer()
@@ -246,7 +250,9 @@ async def test_other_bytes_of_a_device_that_is_counted_are_a_conflict(
 
 
 @pytest.mark.spec("7.9", "7.12")
-async def test_a_late_update_is_refused_and_told_when_to_come_back(served: EncodedRelease) -> None:
+async def test_a_late_update_is_refused_and_told_when_to_come_back(
+    served: LiveServer,
+) -> None:
     late, one, two = [await served.player() for _ in range(3)]
     offer = await late.offer()
     await one.join()
@@ -258,7 +264,7 @@ async def test_a_late_update_is_refused_and_told_when_to_come_back(served: Encod
 
 
 @pytest.mark.spec("7.9")
-async def test_a_device_without_a_place_is_refused(served: EncodedRelease) -> None:
+async def test_a_device_without_a_place_is_refused(served: LiveServer) -> None:
     invited, uninvited = await served.player(), await served.player()
     offer = await invited.offer()
     answer = await uninvited.post(offer.round, encode(uninvited.update(offer, one_cell(0))))
@@ -266,7 +272,7 @@ async def test_a_device_without_a_place_is_refused(served: EncodedRelease) -> No
 
 
 @pytest.mark.spec("2.2")
-async def test_an_unknown_device_is_told_to_enrol(served: EncodedRelease) -> None:
+async def test_an_unknown_device_is_told_to_enrol(served: LiveServer) -> None:
     player = await served.player()
     player.id = bytes(16)
     assert (await player.ask(1)).problem == "not-enrolled"
@@ -287,7 +293,7 @@ async def test_an_unknown_device_is_told_to_enrol(served: EncodedRelease) -> Non
 )
 @pytest.mark.spec("2.4")
 async def test_every_wrong_address_is_answered_with_a_problem(
-    served: EncodedRelease, method: str, path: str, code: str
+    served: LiveServer, method: str, path: str, code: str
 ) -> None:
     player = await served.player()
     headers = player.signed(method, path, b"") if "rounds" in path else {}
@@ -295,7 +301,9 @@ async def test_every_wrong_address_is_answered_with_a_problem(
 
 
 @pytest.mark.spec("1.6")
-async def test_arbitrary_bytes_never_give_a_500_nor_harm_the_round(served: EncodedRelease) -> None:
+async def test_arbitrary_bytes_never_give_a_500_nor_harm_the_round(
+    served: LiveServer,
+) -> None:
     player = await served.player()
     offer = await player.offer()
     seal = player.update(offer, one_cell(0))

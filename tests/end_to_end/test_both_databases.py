@@ -9,6 +9,7 @@ import pytest
 
 from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.http.device_api import COORDINATOR
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.sql import SqlStore
 from testkit.harness import one_cell, serve, small_settings
 from testkit.postgres import postgres_url
@@ -38,8 +39,8 @@ async def test_two_hundred_check_ins_at_once_never_break_the_ledger(database: st
         assert round_.assigned == charged <= 30
         assert given >= charged
         assert max(record.participations for record in records) == 1
-        books = await AdminActions(store, settings, lambda: 1.0, "test").ledger(False)
-        assert (books["devices_charged"], books["breaches"]) == (charged, [])
+        books = await AdminActions(store, settings, Sources(lambda: 1.0), "test").ledger()
+        assert (books.devices_charged, books.violations) == (charged, [])
 
 
 @pytest.mark.spec("7.8", "7.14")

@@ -20,7 +20,7 @@ import pytest
 
 from fedrap import FedRap
 from fedrap_coordinator.store.memory import MemoryStore
-from testkit.harness import EncodedRelease, serve, small_settings
+from testkit.harness import LiveServer, serve, small_settings
 
 ROOT = Path(__file__).parent.parent.parent
 ITEMS = [f"zq{row:02d}-{word}" for row, word in enumerate(["kettle", "novel", "spade"] * 10)]
@@ -98,7 +98,7 @@ async def recording(server: str) -> AsyncIterator[Capture]:
 
 
 @asynccontextmanager
-async def captured() -> AsyncIterator[tuple[EncodedRelease, Capture]]:
+async def captured() -> AsyncIterator[tuple[LiveServer, Capture]]:
     """A coordinator behind a recording proxy."""
     async with (
         serve(small_settings(updates=2), MemoryStore(), items=ITEMS) as served,
@@ -107,9 +107,7 @@ async def captured() -> AsyncIterator[tuple[EncodedRelease, Capture]]:
         yield served, capture
 
 
-async def a_device(
-    served: EncodedRelease, capture: Capture, folder: Path, items: list[str]
-) -> FedRap:
+async def a_device(served: LiveServer, capture: Capture, folder: Path, items: list[str]) -> FedRap:
     """A device of the product, over real HTTP, with this history and no consent."""
     server = f"http://127.0.0.1:{capture.port}"
     device = FedRap.open(folder, server=server, token=await served.token())

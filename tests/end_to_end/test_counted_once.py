@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedrap_coordinator.http.device_api import COORDINATOR
-from fedrap_coordinator.rounds import driver
+from fedrap_coordinator.rounds.driver import Learn
 from fedrap_coordinator.rounds.releases import Model, next_model
 from fedrap_core.plan import PaperMethod
 from fedrap_core.privacy.mechanisms import release_noise, task_noise_key
@@ -25,16 +25,19 @@ DEVICES = 40
 
 
 @pytest.fixture
-def sums(monkeypatch: pytest.MonkeyPatch) -> list[RoundSum]:
+def sums() -> list[RoundSum]:
     """Every sum that the coordinator learns from, as it goes into the learning step."""
-    seen: list[RoundSum] = []
+    return []
 
-    def spy(task: bytes, model: Model, total: RoundSum, *rest: Any) -> Model:
-        seen.append(total)
+
+def noting(sums: list[RoundSum]) -> Learn:
+    """The product's learning step, which notes each sum first."""
+
+    def learn(task: bytes, model: Model, total: RoundSum, *rest: Any) -> Model:
+        sums.append(total)
         return next_model(task, model, total, *rest)
 
-    monkeypatch.setattr(driver, "next_model", spy)
-    return seen
+    return learn
 
 
 def _counted(total: RoundSum, size: int) -> list[float]:
@@ -59,7 +62,9 @@ async def test_concurrent_uploads_sent_three_times_each_are_counted_once_each(
         assert any(answer.status == 200 for answer in answers)
         assert all(answer.status == 200 or answer.problem == "replayed" for answer in answers)
 
-    async with serve(settings, str(tmp_path / "c.sqlite"), items=items) as served:
+    async with serve(
+        settings, str(tmp_path / "c.sqlite"), items=items, learn=noting(sums)
+    ) as served:
         players = [await served.player() for _ in range(DEVICES)]
         await asyncio.gather(*(play(player, row) for row, player in enumerate(players)))
         assert (await served.app[COORDINATOR].release(None)).version == 2
@@ -74,7 +79,7 @@ async def test_over_several_rounds_no_cell_is_counted_twice_within_b(
 ) -> None:
     size, cohort, rounds = 12, 4, 6
     settings = small_settings(updates=cohort, separation=2, cap=6, over_selection=1.5)
-    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+    async with serve(settings, str(tmp_path / "c.sqlite"), learn=noting(sums)) as served:
         players = [await served.player() for _ in range(size)]
 
         async def greedy(player: Player, row: int) -> None:
@@ -103,7 +108,7 @@ async def test_an_update_above_the_clip_is_clipped_by_the_coordinator(
     tmp_path: Path, sums: list[RoundSum]
 ) -> None:
     settings = small_settings(updates=2, clip=2.0)
-    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+    async with serve(settings, str(tmp_path / "c.sqlite"), learn=noting(sums)) as served:
         for row, value in ((0, 1000.0), (1, 1.0)):
             await (await served.player()).join(one_cell(row, value))
     assert _counted(sums[0], 3)[:2] == pytest.approx([2.0, 1.0], abs=1e-5)
@@ -116,7 +121,7 @@ async def test_a_row_above_the_row_clip_is_clipped_by_the_coordinator(
     plain = small_settings(updates=2, clip=30.0)
     rule = msgspec.structs.replace(plain.privacy, row_clip=0.5)
     settings = msgspec.structs.replace(plain, privacy=rule)
-    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+    async with serve(settings, str(tmp_path / "c.sqlite"), learn=noting(sums)) as served:
         for row, value in ((0, 20.0), (1, 0.25)):
             await (await served.player()).join(one_cell(row, value))
     assert _counted(sums[0], 3)[:2] == pytest.approx([0.5, 0.25], abs=1e-5)
@@ -127,7 +132,7 @@ async def test_noise_reaches_every_row_and_is_the_same_for_the_same_key_and_step
     tmp_path: Path, sums: list[RoundSum]
 ) -> None:
     settings = small_settings(updates=2, noise=0.5, clip=1.0)
-    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+    async with serve(settings, str(tmp_path / "c.sqlite"), learn=noting(sums)) as served:
         for row in (0, 1):
             await (await served.player()).join(one_cell(row))
         coordinator = served.app[COORDINATOR]
@@ -149,7 +154,7 @@ async def test_the_sum_of_the_published_method_is_noised_alike(
     plain = small_settings(updates=2, noise=0.5, clip=1.0)
     bands = msgspec.structs.replace(plain.privacy, coefficients=(1.0, 0.75))
     settings = msgspec.structs.replace(plain, method=PaperMethod(dim=DIM), privacy=bands)
-    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+    async with serve(settings, str(tmp_path / "c.sqlite"), learn=noting(sums)) as served:
         for row in range(4):  # two rounds, so that the bands reach back
             await (await served.player()).join(one_cell(row))
         coordinator = served.app[COORDINATOR]
@@ -168,7 +173,9 @@ async def test_an_empty_share_counts_as_a_device_and_moves_nothing(
     tmp_path: Path, sums: list[RoundSum]
 ) -> None:
     empty = RowUpdate(np.zeros(0, np.int64), np.zeros((0, DIM)), np.zeros(packed_size(DIM)))
-    async with serve(small_settings(updates=2), str(tmp_path / "c.sqlite")) as served:
+    async with serve(
+        small_settings(updates=2), str(tmp_path / "c.sqlite"), learn=noting(sums)
+    ) as served:
         for _ in range(2):
             await (await served.player()).join(empty)
         assert (await served.app[COORDINATOR].release(None)).version == 2

@@ -22,7 +22,7 @@ from fedrap_core.wire.certificates import enrol_challenge, read_certificate, ren
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import public_from_point, public_point
 from fedrap_core.wire.messages import Enrol, Enrolled, Renew, Renewed
-from testkit.harness import ITEMS, Answer, EncodedRelease, Player, serve, small_settings
+from testkit.harness import ITEMS, Answer, LiveServer, Player, serve, small_settings
 
 DAY = 86400.0
 FREE = Floor(separation=1, min_updates=1)
@@ -39,12 +39,12 @@ def issuer(clock: Any = None, audience: str = "fedrap") -> TokenIssuer:
     return TokenIssuer("shop", PRIVATE, audience=audience, **options)
 
 
-async def register(served: EncodedRelease) -> None:
+async def register(served: LiveServer) -> None:
     point = public_point(issuer()._key.public_key())
     await served.app[COORDINATOR].store.add_issuer(Issuer("shop", point, 0.0))
 
 
-async def enrol(served: EncodedRelease, token: str, **attested: Any) -> tuple[Player, Answer]:
+async def enrol(served: LiveServer, token: str, **attested: Any) -> tuple[Player, Answer]:
     player = Player(served)
     message = Enrol(token=token, public_key=public_point(player.key.public_key()), **attested)
     answer = await player.send("POST", "/v1/enrol", encode(message), {})
@@ -117,7 +117,7 @@ async def test_the_sdk_renews_by_itself_in_time_and_when_told(tmp_path: Path) ->
         assert on_time.status().rounds == behind.status().rounds == 2
 
 
-async def _devices(served: EncodedRelease) -> Any:
+async def _devices(served: LiveServer) -> Any:
     return await served.app[COORDINATOR].store.devices(b"", 99)
 
 

@@ -14,7 +14,16 @@ from fedrap_coordinator.settings import IngestLimits, Limits, Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Offer, OfferRequest
-from testkit.harness import ITEMS, NO_LIMITS, Answer, Player, one_cell, serve, small_settings
+from testkit.harness import (
+    ITEMS,
+    NO_LIMITS,
+    PATIENCE,
+    Answer,
+    Player,
+    one_cell,
+    serve,
+    small_settings,
+)
 
 
 async def _ask(player: Player, release: int, wait: float) -> Answer:
@@ -28,11 +37,11 @@ async def test_a_device_that_waits_is_answered_when_something_has_changed() -> N
         offer = await first.offer()
         at_once = await _ask(second, 1, 0.0)
         assert at_once.problem == "no-round"
-        waiting = asyncio.create_task(_ask(second, 1, 20.0))
+        waiting = asyncio.create_task(_ask(second, 1, 30.0))
         await asyncio.sleep(0.05)
         assert not waiting.done()
         await first.post(offer.round, encode(first.update(offer, one_cell(0))))
-        answer = await asyncio.wait_for(waiting, 5)
+        answer = await asyncio.wait_for(waiting, PATIENCE)
         assert answer.problem == "stale-model"  # the release it waited for is out
         assert decode(Offer, (await _ask(second, 2, 20.0)).body).step == 2
 
@@ -49,17 +58,17 @@ async def test_waiting_ends_in_time_and_its_nonce_is_counted() -> None:
 
 
 @pytest.mark.spec("7.15")
-async def test_the_sdk_waits_for_its_place(tmp_path: Path) -> None:
+async def test_the_sdk_waits_for_its_slot(tmp_path: Path) -> None:
     async with serve(small_settings(updates=2, over_selection=1.0), MemoryStore()) as served:
         players = [await served.player() for _ in range(2)]
         offers = [await player.offer() for player in players]
         device = await served.device(tmp_path, ITEMS[:3])
-        joining = asyncio.create_task(device.run_round_async(wait=20.0))
+        joining = asyncio.create_task(device.run_round_async(wait=30.0))
         await asyncio.sleep(0.1)
         assert not joining.done()
         for player, offer in zip(players, offers, strict=True):
             await player.post(offer.round, encode(player.update(offer, one_cell(0))))
-        assert (await asyncio.wait_for(joining, 10)).joined
+        assert (await asyncio.wait_for(joining, PATIENCE)).joined
 
 
 def _with(**parts: object) -> Settings:

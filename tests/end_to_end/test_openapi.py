@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -25,6 +24,7 @@ from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.http.openapi import ADMINS, DEVICES, MSGPACK, Address, document
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.settings import AdminApi
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.memory import MemoryStore
 from spec.make_openapi import PATH, text
 from testkit.harness import in_a_thread, serve, small_settings
@@ -50,7 +50,7 @@ def test_every_route_is_in_the_document_and_nothing_else() -> None:
     app = create_app(small_settings(), MemoryStore(), fresh_keyring())
     assert routes(app) == {(one.method, one.path) for one in DEVICES}
     admin = create_admin_app(
-        small_settings(), MemoryStore(), fresh_keyring(), time.time, app[MONITOR], Metrics()
+        small_settings(), MemoryStore(), fresh_keyring(), SYSTEM, app[MONITOR], Metrics()
     )
     programs = {
         one for one in routes(admin) if one[1] not in PAGE_ONLY and not re.search(r"\.\w+$", one[1])
@@ -79,8 +79,8 @@ def there() -> Iterator[Running]:
         chosen = msgspec.structs.replace(small_settings(), admin=AdminApi(port=0))
         store = MemoryStore()
         async with serve(chosen, store) as served:
-            admin = AdminActions(store, chosen, time.time, "test")
-            tokens = {role.value: await admin.add_admin(role.value, role) for role in Role}
+            admin = AdminActions(store, chosen, SYSTEM, "test")
+            tokens = {role.value: (await admin.add_admin(role.value, role)).token for role in Role}
             port = served.app[ADMIN_RUNNER].addresses[0][1]
             yield Running(served.url, f"http://127.0.0.1:{port}", tokens)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -19,19 +18,20 @@ from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER
 from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.settings import AdminApi
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.memory import MemoryStore
 from testkit.browser import PHONE, need_chromium, open_browser
-from testkit.harness import EncodedRelease, serve, small_settings
+from testkit.harness import PATIENCE, LiveServer, serve, small_settings
 
 SPITEFUL = "<img src=x onerror=document.title='owned'>"
 
 
 @dataclass
 class Site:
-    served: EncodedRelease
+    served: LiveServer
     url: str
     token: str
-    curator: CatalogueActions
+    catalogue: CatalogueActions
 
 
 @pytest_asyncio.fixture
@@ -41,19 +41,19 @@ async def site() -> AsyncIterator[Site]:
     settings = msgspec.structs.replace(settings, admin=AdminApi(port=0))
     store = MemoryStore()
     async with serve(settings, store) as served:
-        admin = AdminActions(store, settings, time.time, "test")
-        curator = CatalogueActions(store, admin)
-        await curator.import_items([NewItem("item-1", {"category": "film", "title": SPITEFUL})])
-        token = await admin.add_admin("ann", Role.VIEWER)
+        admin = AdminActions(store, settings, SYSTEM, "test")
+        catalogue = CatalogueActions(admin)
+        await catalogue.import_items([NewItem("item-1", {"category": "film", "title": SPITEFUL})])
+        token = (await admin.add_admin("ann", Role.VIEWER)).token
         for _ in range(2):
             await (await served.player()).join()
         port = served.app[ADMIN_RUNNER].addresses[0][1]
-        yield Site(served, f"http://127.0.0.1:{port}", token, curator)
+        yield Site(served, f"http://127.0.0.1:{port}", token, catalogue)
 
 
 def sign_in(driver: Chrome, site: Site) -> None:
     driver.get(site.url)
-    wait = WebDriverWait(driver, 30)
+    wait = WebDriverWait(driver, PATIENCE)
     wait.until(lambda d: d.find_element(By.ID, "token").is_displayed())
     driver.find_element(By.ID, "token").send_keys(site.token)
     driver.find_element(By.CSS_SELECTOR, "#door button").click()
@@ -70,12 +70,14 @@ def text(driver: Chrome, where: str) -> str:
 async def test_an_operator_signs_in_and_sees_the_next_update_come(site: Site) -> None:
     def look(driver: Chrome) -> None:
         driver.get(site.url)
-        WebDriverWait(driver, 30).until(lambda d: d.find_element(By.ID, "token").is_displayed())
+        WebDriverWait(driver, PATIENCE).until(
+            lambda d: d.find_element(By.ID, "token").is_displayed()
+        )
         driver.find_element(By.ID, "token").send_keys("nobody's")
         driver.find_element(By.CSS_SELECTOR, "#door button").click()
-        WebDriverWait(driver, 10).until(lambda d: "Nobody has" in text(d, "#wrong"))
+        WebDriverWait(driver, PATIENCE).until(lambda d: "Nobody has" in text(d, "#wrong"))
         sign_in(driver, site)
-        WebDriverWait(driver, 10).until(lambda d: "0 of 2 updates" in text(d, "#round"))
+        WebDriverWait(driver, PATIENCE).until(lambda d: "0 of 2 updates" in text(d, "#round"))
         assert "v2" in text(driver, "#figures")
         assert "spent of" in text(driver, "#privacy svg")
         assert "odds that grow at most" in text(driver, "#privacy")
@@ -87,18 +89,18 @@ async def test_an_operator_signs_in_and_sees_the_next_update_come(site: Site) ->
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
 
     def wait_for(driver: Chrome, where: str, words: str) -> None:
-        WebDriverWait(driver, 15).until(lambda d: words in text(d, where))
+        WebDriverWait(driver, PATIENCE).until(lambda d: words in text(d, where))
 
     with open_browser(need_chromium()) as driver:
         await asyncio.to_thread(look, driver)
         await (await site.served.player()).join()
         await asyncio.to_thread(wait_for, driver, "#round", "1 of 2 updates")
-        await site.curator.note_quality(2, "HR@10", 0.25, "")
+        await site.catalogue.note_quality(2, "HR@10", 0.25, "")
         await asyncio.to_thread(wait_for, driver, "#quality", "0.250")
         search = driver.find_element(By.ID, "search")
         await asyncio.to_thread(search.send_keys, "film")
         await asyncio.to_thread(
-            WebDriverWait(driver, 15).until,
+            WebDriverWait(driver, PATIENCE).until,
             lambda d: len(d.find_elements(By.CSS_SELECTOR, "#items tbody tr")) == 1,
         )
         assert SPITEFUL in text(driver, "#items")  # what a file says stays text

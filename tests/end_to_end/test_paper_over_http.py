@@ -19,7 +19,7 @@ from fedrap_core.plan import PaperMethod
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
-from testkit.harness import DIM, ITEMS, EncodedRelease, serve, small_settings
+from testkit.harness import DIM, ITEMS, LiveServer, serve, small_settings
 
 FEDERATED = [name for name in NAMES if name != "centrap"]
 
@@ -32,12 +32,12 @@ def _settings(name: str, **changes: object) -> Settings:
     return msgspec.structs.replace(base, method=variant.method, privacy=privacy)
 
 
-async def _released(served: EncodedRelease) -> npt.NDArray[np.float32]:
+async def _released(served: LiveServer) -> npt.NDArray[np.float32]:
     raw = (await served.app[COORDINATOR].release(None)).body
     return unpack_release(decode(Release, raw, MAX_RELEASE_BYTES)).items.to_float()
 
 
-async def _two_devices(served: EncodedRelease, folder: Path) -> tuple[FedRap, FedRap]:
+async def _two_devices(served: LiveServer, folder: Path) -> tuple[FedRap, FedRap]:
     one = await served.device(folder / "1", ITEMS[:4])
     two = await served.device(folder / "2", ITEMS[2:7])
     for device in (one, two):

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from fedrap import FedRap
+from testkit.harness import PATIENCE, until
 
 CONFIG = """
 [serve]
@@ -45,7 +45,7 @@ def _command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 
@@ -56,18 +56,21 @@ def _serving(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             [sys.executable, "-m", "fedrap_coordinator", "serve"], cwd=folder, stderr=log
         )
     try:
-        for _ in range(200):
-            try:
-                urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1).close()
-                break
-            except (URLError, OSError):
-                assert process.poll() is None, (folder / "log.jsonl").read_text()
-                time.sleep(0.05)
+        until(lambda: _answers(folder, port, process))
         yield process
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(timeout=20)
+        process.wait(timeout=PATIENCE)
+
+
+def _answers(folder: Path, port: int, process: subprocess.Popen[bytes]) -> bool:
+    try:
+        urlopen(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE).close()
+        return True
+    except (URLError, OSError):
+        assert process.poll() is None, (folder / "log.jsonl").read_text()
+        return False
 
 
 @pytest.fixture
@@ -92,11 +95,12 @@ def _join(folder: Path, port: int, number: int, token: str) -> bool:
 
 def _status_with(folder: Path, text: str) -> str:
     """What `status` prints, once it says that."""
-    for _ in range(50):
+
+    def found() -> str | None:
         status = _command(folder, "status", "--json").stdout
-        if text in status:
-            return status
-    raise AssertionError(status)
+        return status if text in status else None
+
+    return until(found)
 
 
 def test_sigterm_ends_the_process_with_0(site: tuple[Path, int, list[str]]) -> None:
@@ -104,7 +108,7 @@ def test_sigterm_ends_the_process_with_0(site: tuple[Path, int, list[str]]) -> N
     with _serving(folder, port) as process:
         assert _join(folder, port, 0, tokens[0])
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=15) == 0
+        assert process.wait(timeout=PATIENCE) == 0
     assert '"accepted": 1' in _command(folder, "status", "--json").stdout
 
 
@@ -116,7 +120,7 @@ def test_kill_9_loses_no_accepted_update_and_the_round_goes_on(
         with _serving(folder, port) as process:
             assert _join(folder, port, number, token)
             os.kill(process.pid, signal.SIGKILL)
-            process.wait(timeout=15)
+            process.wait(timeout=PATIENCE)
     with _serving(folder, port):
         status = _status_with(folder, '"releases": 2')
     assert '"step": 2' in status
@@ -148,15 +152,15 @@ def test_the_admin_api_listens_on_its_own_port_for_those_with_a_token(
     with _serving(folder, port) as process:
         url = f"http://127.0.0.1:{own}/admin/v1/status"
         request = Request(url, headers={"Authorization": f"Bearer {token}"})
-        with urlopen(request, timeout=5) as answer:
-            assert b'"items": 12' in answer.read()
+        with urlopen(request, timeout=PATIENCE) as answer:
+            assert b'"items":12' in answer.read()
         with pytest.raises(HTTPError) as refused:
-            urlopen(url, timeout=5)
+            urlopen(url, timeout=PATIENCE)
         assert refused.value.code == 401
         refused.value.close()
         _command(folder, "keys", "rotate")  # beside the running coordinator
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=15) == 0
+        assert process.wait(timeout=PATIENCE) == 0
     assert token not in (folder / "log.jsonl").read_text()
     assert '"rotate-keys"' in _command(folder, "audit").stdout
 
@@ -177,7 +181,7 @@ def test_sigterm_ends_an_open_page_too(site: tuple[Path, int, list[str]]) -> Non
     with _serving(folder, port) as process:
         address = f"http://127.0.0.1:{own}/events"
         request = Request(address, headers={"Authorization": f"Bearer {token}"})
-        with urlopen(request, timeout=10) as stream:
+        with urlopen(request, timeout=PATIENCE) as stream:
             assert stream.readline().startswith(b'data: {"at"')
             process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=15) == 0
+            assert process.wait(timeout=PATIENCE) == 0

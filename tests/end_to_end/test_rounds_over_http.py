@@ -19,16 +19,16 @@ from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Catalogue, Delta, Forget, Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, model_hash, unpack_release
-from testkit.harness import ITEMS, EncodedRelease, serve, small_settings
+from testkit.harness import ITEMS, LiveServer, serve, small_settings
 
 
 @pytest_asyncio.fixture
-async def served(tmp_path: Path) -> AsyncIterator[EncodedRelease]:
+async def served(tmp_path: Path) -> AsyncIterator[LiveServer]:
     async with serve(small_settings(updates=2), str(tmp_path / "c.sqlite")) as running:
         yield running
 
 
-async def _pair(served: EncodedRelease, folder: Path, name: str) -> tuple[FedRap, FedRap]:
+async def _pair(served: LiveServer, folder: Path, name: str) -> tuple[FedRap, FedRap]:
     return (
         await served.device(folder / f"{name}-1", ITEMS[:5]),
         await served.device(folder / f"{name}-2", ITEMS[4:9]),
@@ -37,7 +37,7 @@ async def _pair(served: EncodedRelease, folder: Path, name: str) -> tuple[FedRap
 
 @pytest.mark.spec("5.4", "7.7")
 async def test_one_update_walks_from_a_tap_to_a_new_release(
-    served: EncodedRelease, tmp_path: Path
+    served: LiveServer, tmp_path: Path
 ) -> None:
     one, two = await _pair(served, tmp_path, "a")
     first = await one.run_round_async()
@@ -52,7 +52,7 @@ async def test_one_update_walks_from_a_tap_to_a_new_release(
 
 
 @pytest.mark.spec("7.5")
-async def test_both_neighbours_of_b_on_the_server(served: EncodedRelease, tmp_path: Path) -> None:
+async def test_both_neighbours_of_b_on_the_server(served: LiveServer, tmp_path: Path) -> None:
     a, b = await _pair(served, tmp_path, "a"), await _pair(served, tmp_path, "b")
     for device in a:
         assert (await device.run_round_async()).joined  # step 1
@@ -96,7 +96,7 @@ async def test_the_cap_is_kept_by_the_server_and_the_floor_by_the_device(tmp_pat
 
 @pytest.mark.spec("7.6")
 async def test_asking_twice_gives_the_same_offer_and_is_charged_once(
-    served: EncodedRelease,
+    served: LiveServer,
 ) -> None:
     player = await served.player()
     first, second = await player.offer(), await player.offer()
@@ -107,7 +107,7 @@ async def test_asking_twice_gives_the_same_offer_and_is_charged_once(
 
 
 @pytest.mark.spec("7.1")
-async def test_a_device_with_another_release_is_not_charged(served: EncodedRelease) -> None:
+async def test_a_device_with_another_release_is_not_charged(served: LiveServer) -> None:
     player = await served.player()
     assert (await player.ask(release=99)).problem == "stale-model"
     current = served.app[COORDINATOR].round
@@ -152,7 +152,7 @@ async def test_a_round_without_enough_updates_is_abandoned_and_its_step_tried_ag
 
 
 @pytest.mark.spec("2.5")
-async def test_a_release_has_an_etag_a_304_and_a_gzip_form(served: EncodedRelease) -> None:
+async def test_a_release_has_an_etag_a_304_and_a_gzip_form(served: LiveServer) -> None:
     url = served.url + "/v1/releases/latest"
     async with served.session.get(url, headers={"Accept-Encoding": "identity"}) as answer:
         plain, tag = await answer.read(), answer.headers["ETag"]
@@ -169,7 +169,7 @@ async def test_a_release_has_an_etag_a_304_and_a_gzip_form(served: EncodedReleas
 
 
 @pytest.mark.spec("2.5")
-async def test_the_catalogue_is_compressed_for_those_who_ask(served: EncodedRelease) -> None:
+async def test_the_catalogue_is_compressed_for_those_who_ask(served: LiveServer) -> None:
     await served.app[COORDINATOR].add_items([f"a-longer-id-{n}" for n in range(2_000)])
     url, said = served.url + "/v1/catalogue", {}
     for encoding in ("identity", "gzip"):
@@ -184,7 +184,7 @@ async def test_the_catalogue_is_compressed_for_those_who_ask(served: EncodedRele
 
 @pytest.mark.spec("7.2", "7.3", "7.4")
 async def test_new_items_get_new_rows_and_old_ones_keep_theirs(
-    served: EncodedRelease, tmp_path: Path
+    served: LiveServer, tmp_path: Path
 ) -> None:
     coordinator = served.app[COORDINATOR]
     assert await coordinator.add_items(["brand-new", ITEMS[3]]) == 1
@@ -247,7 +247,7 @@ def _database_bytes(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.glob("c.sqlite*"))
 
 
-def _last(served: EncodedRelease) -> bytes:
+def _last(served: LiveServer) -> bytes:
     current = served.app[COORDINATOR].round
     assert current is not None
     return current.id
@@ -255,7 +255,7 @@ def _last(served: EncodedRelease) -> bytes:
 
 @pytest.mark.spec("2.5", "7.13")
 async def test_a_device_is_brought_up_to_date_with_a_delta_and_ends_with_the_same_c(
-    served: EncodedRelease, tmp_path: Path
+    served: LiveServer, tmp_path: Path
 ) -> None:
     coordinator = served.app[COORDINATOR]
     one, two = await _pair(served, tmp_path, "a")
@@ -282,7 +282,7 @@ async def test_a_device_is_brought_up_to_date_with_a_delta_and_ends_with_the_sam
 
 
 async def test_a_device_that_holds_a_version_nobody_knows_gets_the_whole(
-    served: EncodedRelease,
+    served: LiveServer,
 ) -> None:
     async with served.session.get(served.url + "/v1/releases/latest?have=0") as answer:
         assert decode(Release, await answer.read(), MAX_RELEASE_BYTES).version == 1
@@ -290,7 +290,7 @@ async def test_a_device_that_holds_a_version_nobody_knows_gets_the_whole(
 
 @pytest.mark.spec("2.6")
 async def test_a_device_that_asks_to_be_forgotten_is_unknown_afterwards(
-    served: EncodedRelease,
+    served: LiveServer,
 ) -> None:
     player = await served.player()
     answer = await player.send("POST", "/v1/forget", encode(Forget()))

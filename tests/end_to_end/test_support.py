@@ -12,7 +12,7 @@ from fedrap import FedRap
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.sparse import RowUpdate, pack_gram
-from testkit.harness import DIM, ITEMS, EncodedRelease, serve, small_settings
+from testkit.harness import DIM, ITEMS, LiveServer, serve, small_settings
 
 PROMOTED = 7
 
@@ -33,7 +33,7 @@ def _share(rows: list[int], size: float) -> RowUpdate:
     return RowUpdate(np.array(rows), values, pack_gram(np.outer(user, user)))
 
 
-async def _round(served: EncodedRelease, shares: list[RowUpdate]) -> None:
+async def _round(served: LiveServer, shares: list[RowUpdate]) -> None:
     for share in shares:
         await (await served.player()).join(share)
 

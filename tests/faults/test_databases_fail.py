@@ -18,13 +18,12 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.wire.codec import encode
-from testkit.harness import Answer, EncodedRelease, one_cell, serve, small_settings
+from testkit.harness import Answer, LiveServer, one_cell, serve, small_settings, until_async
 from testkit.postgres import own_server, postgres_url
+from tests.contracts.one_by_one import round_phase
 
 
-async def _sent(
-    served: EncodedRelease, count: int
-) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:
+async def _sent(served: LiveServer, count: int) -> list[Callable[[], Coroutine[Any, Any, Answer]]]:
     """Devices with a place, and how each hands in its update."""
     made: list[Callable[[], Coroutine[Any, Any, Answer]]] = []
     for row in range(count):
@@ -43,19 +42,13 @@ def _fill(db: sa.Connection, number: int) -> None:
 
 async def _fill_up(store: SqlStore) -> None:
     for number in range(100_000):
-        await store._run(_fill, number)
+        await store.transact(_fill, number)
 
 
 def _is_away(answer: Answer) -> None:
     assert (answer.status, answer.problem) == (503, "unavailable")
     assert answer.document["family"] == "retry"
     assert answer.document["retry_after"] > 0
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
 
 
 async def test_a_full_disk_refuses_for_now_and_loses_nothing(tmp_path: Path) -> None:
@@ -106,12 +99,12 @@ async def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:
         assert (await first()).status == 200
         _allow(admin, name, False)
         _is_away(await second())
-        await _until(lambda: not coordinator.is_ready)
+        await until_async(lambda: not coordinator.is_ready)
         _is_away(await second())
         async with served.session.get(served.url + "/v1/releases/latest") as answer:
             assert answer.status == 200  # C is in memory
         _allow(admin, name, True)
-        await _until(lambda: coordinator.is_ready)
+        await until_async(lambda: coordinator.is_ready)
         assert [(await send()).status for send in (second, third, first)] == [200, 200, 200]
         assert (await coordinator.release(None)).version == 2
 
@@ -126,10 +119,10 @@ async def test_a_postgresql_server_that_stops_or_crashes_and_starts_again() -> N
                 assert (await sends[number]()).status == 200
                 await asyncio.to_thread(server.stop, mode)
                 _is_away(await sends[number + 1]())
-                await _until(lambda: not coordinator.is_ready)
+                await until_async(lambda: not coordinator.is_ready)
                 _is_away(await sends[number]())  # a device that did not hear the answer
                 await asyncio.to_thread(server.start)
-                await _until(lambda: coordinator.is_ready)
+                await until_async(lambda: coordinator.is_ready)
             assert [(await send()).status for send in reversed(sends)] == [200] * 4
             assert coordinator.model is not None
             assert (coordinator.model.stored.step, coordinator.model.stored.devices) == (1, 4)
@@ -149,7 +142,7 @@ async def test_a_clock_that_jumps_ahead_ends_rounds_and_charges_nobody_twice(
         await coordinator.advance()
         assert coordinator.round is not None
         assert coordinator.round.step == 1  # abandoned, and tried again
-        assert await store.round_phase(offer.round) is Phase.ABANDONED
+        assert await round_phase(store, offer.round) is Phase.ABANDONED
         again = await player.offer()
         assert again.round != offer.round
         known = await store.device(player.id)
@@ -168,4 +161,4 @@ async def test_a_clock_that_is_set_back_does_not_keep_a_round_open(tmp_path: Pat
         for send in await _sent(served, 2):
             assert (await send()).status == 200
         coordinator = served.app[COORDINATOR]
-        await _until(lambda: coordinator.round is not None and coordinator.round.step == 2)
+        await until_async(lambda: coordinator.round is not None and coordinator.round.step == 2)

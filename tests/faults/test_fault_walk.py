@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from testkit.crash_host import Fault, Running, Site, start
-from testkit.crash_walk import Walk, check_books, prepare, settings_for, until_released
+from testkit.crash_walk import Walk, check_records, prepare, settings_for, until_released
 from testkit.postgres import postgres_url
 
 DEVICES, ROUNDS = 2, 2
@@ -47,7 +47,7 @@ async def _walk(url: str, folder: Path, fault: Fault | None) -> tuple[Site, int]
         await until_released(ROUNDS, revive)
     finally:
         running[-1].kill()
-    check_books(site, walk, ROUNDS)
+    check_records(site, walk, ROUNDS)
     return site, deaths
 
 

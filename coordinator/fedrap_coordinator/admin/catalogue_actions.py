@@ -1,4 +1,4 @@
-"""Acts on what is published: items come and go, an earlier C returns, quality is noted."""
+"""Actions on catalogue and releases: items come and go, an earlier C returns, quality is noted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from collections.abc import Sequence
 
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.actions import ALL_ROUNDS, AdminActions
-from fedrap_coordinator.admin.documents import Document
 from fedrap_coordinator.domain.records import NewItem, Quality, StoredRelease
-from fedrap_coordinator.errors import ConfigError, Refusal
+from fedrap_coordinator.errors import AlreadyReleased, ConfigError, Refusal
 from fedrap_coordinator.rounds.releases import Model, load_model, recovered_model, restored_model
-from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import BrokenModel
 from fedrap_core.wire import problems
 
@@ -20,39 +18,44 @@ _TRIES = 3  # a round may be released at the same moment
 
 
 class CatalogueActions:
-    """What `admin` may do beside its other acts; each is in the audit."""
+    """What an admin does beside `AdminActions`; each act is in the audit."""
 
-    def __init__(self, store: Store, admin: AdminActions) -> None:
-        self._store = store
+    def __init__(self, admin: AdminActions) -> None:
+        self._store = admin.store
         self._admin = admin
 
-    async def import_items(self, items: Sequence[NewItem]) -> dict[str, int]:
+    async def import_items(self, items: Sequence[NewItem]) -> documents.ImportedItems:
         """New items get rows, known ones these attributes, retired ones come back."""
         entry = self._admin.entry("import-items", str(len(items)))
         done = await self._store.import_items(items, entry)
-        return {"added": done.added, "returned": done.returned, "changed": done.changed}
+        return documents.ImportedItems(
+            added=done.added, returned=done.returned, changed=done.changed
+        )
 
-    async def retire_items(self, names: Sequence[str]) -> int:
+    async def retire_items(self, names: Sequence[str]) -> documents.RetiredItems:
         """Not shown any more; their rows stay theirs."""
         count = await self._store.retire_items(names)
         await self._store.write_audit(self._admin.entry("retire-items", str(count)))
-        return count
+        return documents.RetiredItems(retired=count)
 
-    async def items(self, start: int, count: int, search: str) -> list[Document]:
+    async def items(self, start: int, limit: int, search: str) -> documents.ItemList:
         """From row `start` on."""
-        return [
-            {
-                "row": one.row, "item": one.id, "retired": one.retired,
-                "attributes": dict(one.attributes),
-            }
-            for one in await self._store.items(start, count, search)
-        ]  # fmt: skip
+        found = await self._store.items(start, limit, search.replace("\x00", ""))
+        return documents.ItemList(
+            items=[
+                documents.ItemLine(
+                    row=one.row, item=one.id, retired=one.retired, attributes=dict(one.attributes)
+                )
+                for one in found
+            ]
+        )
 
-    async def releases(self, count: int) -> list[Document]:
+    async def releases(self, limit: int) -> documents.ReleaseList:
         """The last versions, the newest first."""
-        return documents.release_lines(await self._store.release_history(count))
+        rows = await self._store.release_history(limit)
+        return documents.ReleaseList(releases=documents.release_lines(rows))
 
-    async def roll_back(self, version: int) -> Document:
+    async def roll_back(self, version: int) -> documents.RolledBack:
         """Publish the C of `version` again, under a new number. The open round is abandoned.
 
         Raises:
@@ -63,12 +66,14 @@ class CatalogueActions:
             entry = self._admin.entry("roll-back", f"{version} as {made.stored.version}")
             try:
                 await self._store.roll_back(made.stored, entry)
-            except ValueError:  # a round was released meanwhile: once more, on top of it
+            except AlreadyReleased:  # a round was released meanwhile: once more, on top of it
                 continue
-            return {"version": made.stored.version, "restores": version, "step": made.stored.step}
+            return documents.RolledBack(
+                version=made.stored.version, restores=version, step=made.stored.step
+            )
         raise Refusal(problems.UNAVAILABLE, "rounds are released too fast; try again", 5.0)
 
-    async def recover(self, version: int, step: int) -> Document:
+    async def recover(self, version: int, step: int) -> documents.RolledBack:
         """After a backup came back: go on beyond what had been published when it was lost.
 
         Raises:
@@ -84,7 +89,7 @@ class CatalogueActions:
         model = await asyncio.to_thread(load_model, latest)
         made = await asyncio.to_thread(recovered_model, model, version + 1, step, entry.at)
         await self._store.roll_back(made.stored, entry)
-        return {"version": made.stored.version, "restores": latest.version, "step": step}
+        return documents.RolledBack(version=made.stored.version, restores=latest.version, step=step)
 
     async def _restored(self, version: int) -> Model:
         latest, old = await self._store.release(None), await self._store.release(version)
@@ -106,7 +111,9 @@ class CatalogueActions:
         except BrokenModel as error:
             raise ConfigError(f"release {old.version} cannot be used: {error}") from error
 
-    async def note_quality(self, version: int, metric: str, value: float, note: str) -> None:
+    async def note_quality(
+        self, version: int, metric: str, value: float, note: str
+    ) -> documents.Noted:
         """Write down what was measured of a release elsewhere.
 
         Raises:
@@ -122,7 +129,9 @@ class CatalogueActions:
             raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
         entry = self._admin.entry("note-quality", f"{version} {metric}")
         await self._store.add_quality(Quality(version, metric, value, entry.at, note), entry)
+        return documents.Noted()
 
-    async def quality(self) -> list[Document]:
+    async def quality(self) -> documents.QualityList:
         """All that was written down, the newest version first."""
-        return documents.quality_lines(await self._store.quality(1000))
+        found = await self._store.quality(1000)
+        return documents.QualityList(quality=documents.quality_lines(found))

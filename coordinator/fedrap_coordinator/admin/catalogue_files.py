@@ -1,4 +1,4 @@
-"""Catalogue files with attributes, and where a new item starts in C. Pure but for the reading.
+"""Catalogue files with attributes. Pure: text in, items out.
 
 A file is CSV with a header, JSON (a list), JSON lines, or plain text with one id a line. Whatever
 is wrong is told with file and line, all of it at once, and then nothing is imported.
@@ -13,9 +13,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.errors import ConfigError
 from fedrap_core.items import is_item_id
@@ -24,7 +21,6 @@ ID_NAMES = ("item", "id", "item_id")  # what the column of ids may be called
 MOST_ATTRIBUTES = 32
 LONGEST_NAME, LONGEST_VALUE = 40, 500
 _SHOWN = 10  # complaints that are printed one by one
-Matrix = npt.NDArray[np.float64]
 _Line = tuple[int, "dict[str, Any] | str"]  # where, and what stands there
 
 
@@ -89,8 +85,8 @@ def _csv_lines(text: str, delimiter: str) -> Iterator[_Line]:
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     try:
         header = [cell.strip() for cell in next(reader, [])]
-        place = next((header.index(name) for name in ID_NAMES if name in header), None)
-        if place is None:
+        id_column = next((header.index(name) for name in ID_NAMES if name in header), None)
+        if id_column is None:
             raise _WrongFile(1, f"the first line names no column {' or '.join(ID_NAMES)}")
         if len(set(header)) < len(header):
             raise _WrongFile(1, "two columns have the same name")
@@ -103,27 +99,28 @@ def _csv_lines(text: str, delimiter: str) -> Iterator[_Line]:
                 yield line, {"": f"has {len(cells)} cells, the header {len(header)}"}
                 continue
             named = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
-            yield line, {"item": named.pop(header[place]), **{k: v for k, v in named.items() if v}}
+            item = {"item": named.pop(header[id_column])}
+            yield line, item | {name: cell for name, cell in named.items() if cell}
     except csv.Error as error:
         raise _WrongFile(reader.line_num, f"not CSV: {error}") from error
 
 
 def _json_lines(text: str) -> Iterator[_Line]:
     """The objects of a list with the lines they start in; json itself forgets them."""
-    decoder, place = json.JSONDecoder(), text.find("[")
-    if place < 0 or text[:place].strip():
+    decoder, at = json.JSONDecoder(), text.find("[")
+    if at < 0 or text[:at].strip():
         raise _WrongFile(1, "a JSON file of items is a list")
-    place += 1
+    at += 1
     while True:
-        while place < len(text) and text[place] in " \t\r\n,":
-            place += 1
-        line = text.count("\n", 0, place) + 1
-        if place >= len(text):
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        line = text.count("\n", 0, at) + 1
+        if at >= len(text):
             raise _WrongFile(line, "the list has no end")
-        if text[place] == "]":
+        if text[at] == "]":
             return
         try:
-            value, place = decoder.raw_decode(text, place)
+            value, at = decoder.raw_decode(text, at)
         except (json.JSONDecodeError, RecursionError) as error:
             raise _WrongFile(line, f"not JSON: {error}") from error
         yield line, value

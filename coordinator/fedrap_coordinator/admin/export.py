@@ -1,4 +1,4 @@
-"""A task as files for other programs: C, items, rounds, releases, ledger, promise. No device."""
+"""A task as files for other programs: C, items, rounds, releases, ledger, privacy. No device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import csv
 import hashlib
 import json
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.privacy.statement import privacy_document
 from fedrap_coordinator.rounds.releases import load_model, plan_after
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import Plan
 from fedrap_core.wire.codec import decode_value
@@ -26,9 +26,9 @@ from fedrap_core.wire.codec import decode_value
 _ROWS = 10_000  # items read at once
 
 
-async def statement_of(store: Store, settings: Settings) -> dict[str, Any]:
+async def statement_of(store: Store, settings: Settings, sources: Sources) -> dict[str, Any]:
     """The privacy statement as database and settings have it, served or not."""
-    task, stored = await store.task_id(secrets.token_bytes(16)), await store.release(None)
+    task, stored = await store.task_id(sources.token_bytes(16)), await store.release(None)
     found = await store.current_round()
     if found is not None:  # a round keeps the rules that it was opened with
         plan = decode_value(Plan, found[1])
@@ -37,14 +37,13 @@ async def statement_of(store: Store, settings: Settings) -> dict[str, Any]:
     return privacy_document(plan, settings.round, task, 0 if stored is None else stored.step)
 
 
-async def export(
-    store: Store, admin: AdminActions, settings: Settings, folder: Path, version: int | None
-) -> dict[str, str]:
+async def export(admin: AdminActions, folder: Path, version: int | None) -> dict[str, str]:
     """Write everything into `folder`; returns what each file is.
 
     Raises:
         ConfigError: the folder is not empty, or there is no such release.
     """
+    store, settings = admin.store, admin.settings
     stored = await store.release(version)
     if stored is None:
         which = "yet" if version is None else f"{version}, or its body was dropped"
@@ -68,8 +67,8 @@ async def export(
     rows, refused = await store.rounds(ALL_ROUNDS), await store.refusals(ALL_ROUNDS)
     _write(folder / "rounds.json", documents.round_lines(rows, refused))
     _write(folder / "quality.json", documents.quality_lines(await store.quality(ALL_ROUNDS)))
-    _write(folder / "privacy.json", await statement_of(store, settings))
-    _write(folder / "ledger.json", await admin.ledger(False))
+    _write(folder / "privacy.json", await statement_of(store, settings, admin.sources))
+    _write(folder / "ledger.json", await admin.ledger())
     return {
         "common.npy": f"C of release {stored.version}: float32 {common.shape}",
         "items.csv": "row, item, retired, and attributes as JSON",
@@ -77,8 +76,8 @@ async def export(
         "releases.json": "all versions there were",
         "rounds.json": "all rounds, with refusals by reason",
         "quality.json": "what was measured elsewhere",
-        "privacy.json": "the promise in force",
-        "ledger.json": "what was charged, checked against the promise",
+        "privacy.json": "the privacy guarantee in force",
+        "ledger.json": "what was charged, checked against the guarantee",
     }
 
 
@@ -101,4 +100,5 @@ async def _items(store: Store, path: Path) -> None:
 
 
 def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(msgspec.to_builtins(value), indent=2)
+    path.write_text(text + "\n", encoding="utf-8")

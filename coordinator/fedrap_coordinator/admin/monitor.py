@@ -1,4 +1,4 @@
-"""Looks at a running coordinator: gauges, the page's document, and what is noted of each round.
+"""Looks at a running coordinator: gauges, the dashboard, and what is noted of each round.
 
 It changes no round. Refusals are gathered in memory and written once a second, for a row per
 refusal would cost more than the refusal.
@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import math
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from fedrap_coordinator.admin import documents
-from fedrap_coordinator.admin.documents import Document
+from fedrap_coordinator.admin.documents import CatalogueFigures, Dashboard, Traffic
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.rounds.coordinator import Coordinator
 from fedrap_coordinator.rounds.releases import Model
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 
 log = logging.getLogger(__name__)
@@ -52,14 +52,14 @@ class RequestCounts(Protocol):
 
 
 class Monitor:
-    """One for each process. `clock` gives seconds of wall time."""
+    """One for each process."""
 
     def __init__(
         self,
         store: Store,
         coordinator: Coordinator,
         settings: Settings,
-        clock: Callable[[], float],
+        sources: Sources,
         requests: RequestCounts,
         in_hand: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
@@ -67,16 +67,16 @@ class Monitor:
         self._store = store
         self._coordinator = coordinator
         self._settings = settings
-        self._clock = clock
+        self._clock, self._monotonic = sources.clock, sources.monotonic
         self._in_hand = in_hand
         self._states = DeviceStates()
-        self._catalogue: Document = {}
+        self._catalogue = CatalogueFigures()
         self._tokens = 0
         self._counted_at, self._counted_step = -math.inf, 0
         self._rest = 0.0  # seconds that the last count asks for
         self._zeros = (0, 0.0)  # version, share
         self._seen: bytes | None = None
-        self._since = clock()
+        self._since = sources.clock()
         self._noted: set[bytes] = set()
         self._document: bytes = b""
         self._changed = asyncio.Event()
@@ -170,47 +170,45 @@ class Monitor:
         if round_ is not None:
             step = round_.step
         extent = await self._store.extent()
-        if self._catalogue.get("version") != extent.catalogue:
-            self._catalogue = await documents.catalogue_lines(self._store)
+        if self._catalogue.version != extent.catalogue:
+            self._catalogue = await documents.catalogue_figures(self._store)
         age = self._clock() - self._counted_at
         if age < self._rest or (step == self._counted_step and age < SLOW_SECONDS):
             return
         self._counted_at, self._counted_step = self._clock(), step
-        rule, started = self._coordinator.plan.privacy, time.perf_counter()
+        rule, started = self._coordinator.plan.privacy, self._monotonic()
         self._states = await self._store.device_states(
             step, rule.separation, rule.cap, self._clock()
         )
         self._tokens = (await self._store.counts()).tokens
-        self._rest = (time.perf_counter() - started) / MOST_OF_TIME
+        self._rest = (self._monotonic() - started) / MOST_OF_TIME
 
-    async def document(self) -> Document:
-        """Everything that the page shows."""
+    async def document(self) -> Dashboard:
+        """Everything that the dashboard shows."""
         await self._count()
         coordinator, store = self._coordinator, self._store
         round_, rows = coordinator.round, await store.rounds(documents.ROUNDS)
         privacy = coordinator.privacy()
-        privacy["spent"] = documents.spent_lines(self._states, coordinator.plan.privacy)
-        return {
-            "at": self._clock(),
-            "program": documents.program_version(),
-            "task": coordinator.task.hex(),
-            "method": privacy["method"],
-            "dim": self._settings.method.dim,
-            "over": coordinator.is_over,
-            "round": round_ and documents.open_round_line(round_, coordinator.limits),
-            "rounds": documents.round_lines(rows, await store.refusals(documents.ROUNDS)),
-            "releases": documents.release_lines(await store.release_history(documents.RELEASES)),
-            "quality": documents.quality_lines(await store.quality(200)),
-            "privacy": privacy,
-            "devices": documents.device_lines(self._states, self._tokens),
-            "catalogue": self._catalogue,
-            "traffic": {
-                "bytes_up": self._requests.bytes_up, "bytes_down": self._requests.bytes_down,
-            },
-        }  # fmt: skip
+        privacy["spent"] = documents.spent_figures(self._states, coordinator.plan.privacy)
+        return Dashboard(
+            at=self._clock(),
+            program=documents.program_version(),
+            task=coordinator.task.hex(),
+            method=privacy["method"],
+            dim=self._settings.method.dim,
+            over=coordinator.is_over,
+            round=None if round_ is None else documents.open_round(round_, coordinator.limits),
+            rounds=documents.round_lines(rows, await store.refusals(documents.ROUNDS)),
+            releases=documents.release_lines(await store.release_history(documents.RELEASES)),
+            quality=documents.quality_lines(await store.quality(200)),
+            privacy=privacy,
+            devices=documents.device_figures(self._states, self._tokens),
+            catalogue=self._catalogue,
+            traffic=Traffic(bytes_up=self._requests.bytes_up, bytes_down=self._requests.bytes_down),
+        )
 
     async def _tell(self) -> None:
-        self._document = json.dumps(await self.document()).encode("utf-8")
+        self._document = msgspec.json.encode(await self.document())
         told, self._changed = self._changed, asyncio.Event()
         told.set()
 
@@ -218,7 +216,7 @@ class Monitor:
         """The document now, and again after each look; made once for all who listen."""
         self._listeners += 1
         try:
-            yield json.dumps(await self.document()).encode("utf-8")
+            yield msgspec.json.encode(await self.document())
             while True:
                 await self._changed.wait()
                 yield self._document

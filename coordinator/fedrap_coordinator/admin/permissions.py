@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Rights do not contain each other: who runs rounds need not see the books, and vice versa."""
+    """None contains another: who runs rounds need not see single charges, and vice versa."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -38,5 +38,5 @@ PERMISSIONS: dict[str, frozenset[Role]] = {
 
 
 def may(role: str, action: str) -> bool:
-    """Does this role have that right?"""
+    """Does this role have that permission?"""
     return role in PERMISSIONS[action]

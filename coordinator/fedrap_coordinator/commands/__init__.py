@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from fedrap_coordinator.admin import table
 from fedrap_coordinator.admin.export import statement_of
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.commands.data import add_operator_commands
 from fedrap_coordinator.commands.identity import add_identity_commands, add_ledger
 from fedrap_coordinator.commands.output import (
     CONFIG,
-    open_admin,
+    act,
     open_store,
     print_json,
     say,
@@ -31,6 +32,7 @@ from fedrap_coordinator.identity.attestation import Attestation
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
 from fedrap_coordinator.settings import server_context
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.engine import without_password
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.errors import FedRapError
@@ -69,7 +71,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _init(arguments: argparse.Namespace) -> int:
-
     path = arguments.config or Path(CONFIG)
     if path.exists():
         say(f"{path} exists already; it is left as it is")
@@ -83,7 +84,6 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _check_config(arguments: argparse.Namespace) -> int:
-
     settings = settings_of(arguments)
     server_context(settings.serve)
     Attestation(settings.enrolment)
@@ -94,7 +94,6 @@ def _check_config(arguments: argparse.Namespace) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-
     settings = settings_of(arguments)
     configure_logs()
     keyring = open_keyring(Path(settings.keys))
@@ -105,7 +104,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     scheme = "http" if context is None else "https"
     say(f"coordinator on {scheme}://{where.host}:{where.port}")
     if settings.admin.port is not None:
-        say(f"operator's page on {scheme}://{settings.admin.host}:{settings.admin.port}")
+        say(f"dashboard on {scheme}://{settings.admin.host}:{settings.admin.port}")
     web.run_app(
         app, host=where.host, port=where.port, print=None, access_log=None, ssl_context=context,
         shutdown_timeout=where.shutdown_seconds,
@@ -125,16 +124,11 @@ async def _settle_memory(_: web.Application) -> None:
 
 
 def _tokens(arguments: argparse.Namespace) -> int:
-
-    async def run() -> list[str]:
-        async with open_admin(arguments) as admin:
-            return await admin.tokens(arguments.count)
-
-    made = asyncio.run(run())
+    made = act(arguments, table.TOKENS, table.Tokens(arguments.count))
     if arguments.json:
-        print_json({"tokens": made})
+        print_json(made)
     else:
-        show("\n".join(made))
+        show("\n".join(made.tokens))
     return 0
 
 
@@ -143,6 +137,6 @@ def _stated(arguments: argparse.Namespace) -> dict[str, Any]:
 
     async def run() -> dict[str, Any]:
         async with open_store(arguments) as store:
-            return await statement_of(store, settings_of(arguments))
+            return await statement_of(store, settings_of(arguments), SYSTEM)
 
     return asyncio.run(run())

@@ -1,22 +1,32 @@
-"""What every command of `fedrap-coordinator` needs: its settings, its store, its voice."""
+"""What every command of `fedrap-coordinator` needs: settings, store, actions, and how to print."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import getpass
 import json
 import os
 import sys
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
 
 from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.documents import Answer
+from fedrap_coordinator.admin.table import Action, Arguments
+from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.settings import Settings, load
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.sql import SqlStore
 
 CONFIG = "fedrap.toml"
+A = TypeVar("A", bound=Arguments)
+D = TypeVar("D", bound=Answer)
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -37,20 +47,48 @@ async def open_store(arguments: argparse.Namespace) -> AsyncIterator[SqlStore]:
 
 
 @asynccontextmanager
-async def open_admin(arguments: argparse.Namespace) -> AsyncIterator[AdminActions]:
-    """The acts of an operator at the command line, who has all rights; the audit names them."""
-    async with open_admin_and_store(arguments) as (_, admin):
-        yield admin
-
-
-@asynccontextmanager
-async def open_admin_and_store(
-    arguments: argparse.Namespace,
-) -> AsyncIterator[tuple[SqlStore, AdminActions]]:
-    """Both, for acts that need the store too."""
+async def open_admin(
+    arguments: argparse.Namespace, keyring: Keyring | None = None
+) -> AsyncIterator[AdminActions]:
+    """The acts of an operator at the command line, who may do everything; the audit has a name."""
     async with open_store(arguments) as store:
         who = f"command line: {_user()}"[:60]
-        yield store, AdminActions(store, settings_of(arguments), time.time, who)
+        yield AdminActions(store, settings_of(arguments), SYSTEM, who, keyring=keyring)
+
+
+def act(
+    arguments: argparse.Namespace, action: Action[A, D], wanted: A, keyring: Keyring | None = None
+) -> D:
+    """The answer of an action of the table, on the database of the settings."""
+
+    async def run() -> D:
+        async with open_admin(arguments, keyring) as admin:
+            return await action.run(admin, wanted)
+
+    return asyncio.run(run())
+
+
+def limit_of(arguments: argparse.Namespace) -> int:
+    """Of --limit; the API has a smaller one."""
+    limit = int(arguments.limit)
+    if not 1 <= limit <= 1_000_000:
+        raise ConfigError("--limit must be from 1 to 1,000,000")
+    return limit
+
+
+def add_group(commands: Any, name: str, about: str) -> Any:
+    """A command that has actions."""
+    return commands.add_parser(name, help=about).add_subparsers(required=True, metavar="ACTION")
+
+
+def add_action(
+    group: Any, name: str, about: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """A command, or an action of one, that can answer in JSON."""
+    parser: argparse.ArgumentParser = group.add_parser(name, help=about)
+    parser.add_argument("--json", action="store_true", help="for machines")
+    parser.set_defaults(run=run)
+    return parser
 
 
 def _user() -> str:
@@ -62,13 +100,13 @@ def _user() -> str:
 
 def print_json(value: object) -> None:
     """For machines, and readable."""
-    show(json.dumps(value, indent=2))
+    show(json.dumps(msgspec.to_builtins(value), indent=2))
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table for people: each column as wide as its widest cell."""
     lines = [list(heads), *(list(row) for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines

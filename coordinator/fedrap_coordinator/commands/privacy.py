@@ -1,4 +1,4 @@
-"""`fedrap-coordinator privacy`: plan a promise, show the one in force, write it down."""
+"""`fedrap-coordinator privacy`: plan a privacy guarantee, show the one in force, write it down."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_privacy(commands: Any, stated: Stated, write: Callable[[str], None]) -> 
 
     Returns the parser of actions, for those that others add.
     """
-    privacy = commands.add_parser("privacy", help="plan, show or export what is promised")
+    privacy = commands.add_parser("privacy", help="plan, show or export the privacy guarantee")
     actions = privacy.add_subparsers(required=True, metavar="ACTION")
 
     plan = actions.add_parser("plan", help="which noise, b and K give an epsilon, and its price")
@@ -38,10 +38,10 @@ def add_privacy(commands: Any, stated: Stated, write: Callable[[str], None]) -> 
     plan.add_argument("--json", action="store_true", help="for machines")
     plan.set_defaults(run=lambda arguments: _plan(arguments, write))
 
-    status = actions.add_parser("status", help="the promise in force")
+    status = actions.add_parser("status", help="the guarantee in force")
     status.add_argument("--json", action="store_true", help="for machines")
     status.set_defaults(run=lambda arguments: _status(arguments, stated, write))
-    export = actions.add_parser("export", help="the promise in force, as JSON, to a file or here")
+    export = actions.add_parser("export", help="the guarantee in force, as JSON, to a file or here")
     export.add_argument("file", type=Path, nargs="?")
     export.set_defaults(run=lambda arguments: _export(arguments, stated, write))
     return actions

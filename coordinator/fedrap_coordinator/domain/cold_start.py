@@ -35,6 +35,6 @@ def start_rows(common: Matrix, count: int, alike: Sequence[Attribute]) -> Matrix
         if known <= row < known + count and (name, value) in means:
             wishes.setdefault(row - known, []).append(means[name, value])
     start = np.zeros((count, common.shape[1]))
-    for place, found in wishes.items():
-        start[place] = np.mean(found, axis=0)
+    for number, found in wishes.items():
+        start[number] = np.mean(found, axis=0)
     return start

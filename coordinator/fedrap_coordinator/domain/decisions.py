@@ -1,33 +1,50 @@
-"""What a batch of requests does to devices and to a round. Pure: every store asks here.
+"""What a batch of requests does to devices and to a round. Pure: every store decides here.
 
-A store reads the rows that a batch is about, with a lock, asks one of these functions, and writes
-what it says in the same transaction. So the law is in one place, for memory and SQL alike.
+A store reads the rows that a batch is about, with a lock, calls one of these functions, and writes
+what it says in the same transaction. So memory and SQL decide alike. A refusal is a `Problem` of
+the wire from here on: nobody translates it on its way to the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
+
+import msgspec
 
 from fedrap_coordinator.domain.records import DeviceRecord
-from fedrap_coordinator.domain.rounds import Phase
+from fedrap_coordinator.domain.rounds import Phase, RoundCounts
 from fedrap_core.participation import why_not
 from fedrap_core.plan import Privacy
 from fedrap_core.wire import problems
 from fedrap_core.wire.problems import Problem
 
 
-@dataclass(frozen=True)
-class SlotRequest:
-    """A device asks for a place. Without a nonce its request was counted before."""
+class SlotRequest(msgspec.Struct, frozen=True):
+    """A device asks for a slot. Without a nonce its request was counted before."""
 
     device: bytes
     nonce: int | None = None
 
 
-@dataclass(frozen=True)
-class Submission:
+class SlotResult(msgspec.Struct, frozen=True):
+    """A slot, new or had already; or the problem that keeps the device from one."""
+
+    device: DeviceRecord | None  # as it is now; None when there is no such device
+    problem: Problem | None = None
+    is_new: bool = False  # it was charged for this slot just now
+
+
+@dataclass(frozen=True, eq=False)
+class SlotRule:
+    """Who may have a slot: the step, how many slots there are, b and K. One object for a round."""
+
+    step: int
+    slots: int
+    privacy: Privacy
+
+
+class Submission(msgspec.Struct, frozen=True):
     """A device sends an update. Without a body it can only be one that is there already."""
 
     device: bytes
@@ -36,191 +53,161 @@ class Submission:
     body: bytes | None
 
 
-@dataclass(frozen=True)
-class RoundCounts:
-    """A round as a transaction left it; no phase: there never was such a round."""
+class SubmissionResult(msgspec.Struct, frozen=True):
+    """An update that is in the round, or the problem that keeps it out."""
 
-    phase: Phase | None
-    assigned: int = 0
-    accepted: int = 0
+    problem: Problem | None = None
+    is_duplicate: bool = False  # the same bytes were stored before
 
 
-class SlotDecision(StrEnum):
-    """What became of a `SlotRequest`."""
-
-    NEW = "new"  # it has a place now, and was charged
-    HAD = "had"  # it had one already
-    FULL = "full"
-    CLOSED = "closed"  # the round does not collect
-    REPLAYED = "replayed"
-    UNKNOWN = "unknown"  # no such device
-    REVOKED = "revoked"
-    EXPIRED = "expired"
-    SPENT = "spent"  # as often as it may
-    TOO_SOON = "too-soon"
-    TOO_NEW = "too-new"
-
-
-class SubmissionResult(StrEnum):
-    """What became of an update."""
-
-    STORED = "stored"
-    DUPLICATE = "duplicate"  # the same bytes were stored before
-    CONFLICT = "conflict"  # other bytes of this device are already in the round
-    UNASSIGNED = "unassigned"  # no place in that round
-    CLOSED = "closed"  # the round does not collect, or has all it takes
-    REPLAYED = "replayed"
-    UNKNOWN = "unknown"
-    REVOKED = "revoked"
-    EXPIRED = "expired"
-
-
-@dataclass(frozen=True)
-class SlotResult:
-    """The answer to a `SlotRequest`, and the device as it is now."""
-
-    given: SlotDecision
-    device: DeviceRecord | None
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Who may have a place: the step, how many places there are, b and K."""
-
-    step: int
-    places: int
-    privacy: Privacy
+STORED = SubmissionResult()
+DUPLICATE = SubmissionResult(is_duplicate=True)
 
 
 @dataclass
 class SlotBatch:
-    """Answers in order of the asks, and what to write."""
+    """Results in order of the requests, and what to write."""
 
-    answers: list[SlotResult]
+    counts: RoundCounts  # of the round, after this batch
+    results: list[SlotResult]
     devices: dict[bytes, DeviceRecord]  # changed
-    assigned: list[bytes]  # new places
+    assigned: list[bytes]  # new slots
 
 
 @dataclass
 class SubmissionBatch:
-    """Answers in order of what was sent, and what to write."""
+    """Results in order of the submissions, and what to write."""
 
-    answers: list[SubmissionResult]
+    counts: RoundCounts  # of the round, after this batch
+    results: list[SubmissionResult]
     devices: dict[bytes, DeviceRecord]  # changed
     stored: list[Submission]
 
 
-_WHY = {
-    problems.BUDGET_SPENT: SlotDecision.SPENT,
-    problems.TOO_SOON: SlotDecision.TOO_SOON,
-    problems.TOO_NEW: SlotDecision.TOO_NEW,
-}
-
-
 def assign_slots(
-    asks: Iterable[SlotRequest],
-    tally: RoundCounts,
+    requests: Iterable[SlotRequest],
+    counts: RoundCounts,
     devices: Mapping[bytes, DeviceRecord],
-    had: Iterable[bytes],
-    rule: Rule,
+    assigned: Iterable[bytes],
+    rule: SlotRule,
     now: float,
 ) -> SlotBatch:
     """One after the other: each sees what those before it were given."""
-    batch, places, room = SlotBatch([], {}, []), set(had), rule.places - tally.assigned
-    for ask in asks:
-        known = batch.devices.get(ask.device) or devices.get(ask.device)
-        known, refused = _proven(known, ask.nonce, now, batch.devices)
-        if refused is not None or known is None:
-            given = SlotDecision(refused or SlotDecision.UNKNOWN)
-        elif tally.phase is not Phase.COLLECTING:
-            given = SlotDecision.CLOSED
-        elif ask.device in places:
-            given = SlotDecision.HAD
+    batch, have_slots = SlotBatch(counts, [], {}, []), set(assigned)
+    for request in requests:
+        known = batch.devices.get(request.device) or devices.get(request.device)
+        known, problem = _authenticated(known, request.nonce, now, batch.devices)
+        if problem is not None or known is None:
+            result = SlotResult(known, problem)
+        elif batch.counts.phase is not Phase.COLLECTING:
+            result = SlotResult(known, problems.NO_ROUND)
+        elif request.device in have_slots:
+            result = SlotResult(known)
+        elif (problem := _why_no_slot(known, rule, batch.counts, now)) is not None:
+            result = SlotResult(known, problem)
         else:
-            given = _given(known, rule, room, now)
-            if given is SlotDecision.NEW:
-                again = known.last_step == rule.step  # an abandoned round's step, charged before
-                times = known.participations + (not again)
-                known = replace(known, participations=times, last_step=rule.step)
-                batch.devices[ask.device] = known
-                batch.assigned.append(ask.device)
-                places.add(ask.device)
-                room -= 1
-        batch.answers.append(SlotResult(given, known))
+            known = _charged(known, rule.step)
+            batch.counts = batch.counts.with_assigned()
+            batch.devices[request.device] = known
+            batch.assigned.append(request.device)
+            have_slots.add(request.device)
+            result = SlotResult(known, is_new=True)
+        batch.results.append(result)
     return batch
 
 
-def _given(known: DeviceRecord, rule: Rule, room: int, now: float) -> SlotDecision:
+def _why_no_slot(
+    known: DeviceRecord, rule: SlotRule, counts: RoundCounts, now: float
+) -> Problem | None:
     problem = why_not(known.last_step, known.participations, rule.step, rule.privacy)
     if problem is None and known.last_step != rule.step:
         problem = why_too_new(known.first_step, known.not_before, known.free_at, rule.step, now)
-    if problem is not None:
-        return _WHY[problem]
-    return SlotDecision.NEW if room > 0 else SlotDecision.FULL
+    if problem is None and not counts.has_slot(rule.slots):
+        problem = problems.NO_ROUND
+    return problem
+
+
+def _charged(known: DeviceRecord, step: int) -> DeviceRecord:
+    """The step of an abandoned round that is tried again was charged before."""
+    times = known.participations + (known.last_step != step)
+    return replace(known, participations=times, last_step=step)
 
 
 def add_updates(
-    sent: Sequence[Submission],
-    tally: RoundCounts,
+    submissions: Sequence[Submission],
+    counts: RoundCounts,
     devices: Mapping[bytes, DeviceRecord],
-    places: frozenset[bytes],
+    assigned: frozenset[bytes],
     digests: Mapping[bytes, bytes],
-    most: int,
+    max_updates: int,
     now: float,
 ) -> SubmissionBatch:
-    """One after the other; `most` updates are all that the round takes."""
-    batch, known_digests = SubmissionBatch([], {}, []), dict(digests)
-    room = most - tally.accepted if tally.phase is Phase.COLLECTING else 0
-    for one in sent:
+    """One after the other; `max_updates` are all that the round takes."""
+    batch, known_digests = SubmissionBatch(counts, [], {}, []), dict(digests)
+    for one in submissions:
         known = batch.devices.get(one.device) or devices.get(one.device)
-        _, refused = _proven(known, one.nonce, now, batch.devices)
+        _, problem = _authenticated(known, one.nonce, now, batch.devices)
         before = known_digests.get(one.device)
-        if refused is not None:
-            answer = SubmissionResult(refused)
-        elif before is not None:
-            same = before == one.digest
-            answer = SubmissionResult.DUPLICATE if same else SubmissionResult.CONFLICT
-            if not same and tally.phase is not Phase.COLLECTING:
-                answer = SubmissionResult.CLOSED
-        elif one.body is None or tally.phase is not Phase.COLLECTING:
-            answer = SubmissionResult.CLOSED
-        elif one.device not in places:
-            answer = SubmissionResult.UNASSIGNED
-        elif room <= 0:
-            answer = SubmissionResult.CLOSED
-        else:
-            answer, room = SubmissionResult.STORED, room - 1
+        if problem is None and before == one.digest:
+            batch.results.append(DUPLICATE)
+            continue
+        if problem is None:
+            problem = _why_not_stored(one, before, batch.counts, assigned, max_updates)
+        if problem is None:
+            batch.counts = batch.counts.with_accepted()
             known_digests[one.device] = one.digest
             batch.stored.append(one)
-        batch.answers.append(answer)
+        batch.results.append(SubmissionResult(problem))
     return batch
 
 
-def _proven(
+def _why_not_stored(
+    one: Submission,
+    before: bytes | None,
+    counts: RoundCounts,
+    assigned: frozenset[bytes],
+    max_updates: int,
+) -> Problem | None:
+    if counts.phase is None:
+        return problems.NOT_FOUND
+    if counts.phase is Phase.SHUTDOWN:  # it only sleeps: the same bytes are worth sending again
+        return problems.UNAVAILABLE
+    if counts.phase is not Phase.COLLECTING:
+        return problems.ROUND_CLOSED
+    if before is not None:
+        return problems.CONFLICTING_UPDATE
+    if one.body is None:  # who received it could not check it against the round
+        return problems.UNAVAILABLE
+    if one.device not in assigned:
+        return problems.NOT_ASSIGNED
+    return None if counts.takes_update(max_updates) else problems.ROUND_CLOSED
+
+
+def _authenticated(
     known: DeviceRecord | None,
     nonce: int | None,
     now: float,
     changed: dict[bytes, DeviceRecord],
-) -> tuple[DeviceRecord | None, str | None]:
+) -> tuple[DeviceRecord | None, Problem | None]:
     """The device with its nonce raised, and why its request does not count, if so."""
     if known is None:
-        return None, "unknown"
+        return None, problems.NOT_ENROLLED
     if nonce is not None:
         if nonce <= known.last_nonce:
-            return known, "replayed"
+            return known, problems.REPLAYED
         known = replace(known, last_nonce=nonce)
         changed[known.id] = known
     if known.revoked_at is not None:
-        return known, "revoked"
+        return known, problems.REVOKED
     if known.valid_until <= now:
-        return known, "expired"
+        return known, problems.CERTIFICATE_EXPIRED
     return known, None
 
 
 def why_too_new(
     first_step: int, not_before: float, free_at: float, step: int, now: float
 ) -> Problem | None:
-    """None when a new key has waited long enough for a first place in `step`.
+    """None when a new key has waited long enough for a first slot in `step`.
 
     Enrolling again, also after `forget`, gives a new key; its waiting keeps the separation.
     """

@@ -1,4 +1,4 @@
-"""Fault points: places that the coordinator says it has reached, so that a test can stop it there.
+"""Fault points: where the coordinator says it has arrived, so that a test can stop it there.
 
 Each write of the store has two, `written` (in the transaction) and `committed`; each transition of
 a round has one of its own. In production nobody listens. There is no setting and no environment

@@ -23,7 +23,7 @@ class DeviceRecord:
     participations: int
     last_step: int | None
     counted_step: int | None = None  # of the last release with an update of this device
-    first_step: int = 0  # a new key gets no place in an earlier step, until `free_at`
+    first_step: int = 0  # a new key gets no slot in an earlier step, until `free_at`
     not_before: float = 0.0  # nor before this time
     free_at: float = 0.0
     valid_until: float = math.inf  # of its certificate
@@ -52,7 +52,7 @@ class Terms:
         return released + 1 + self.wait_steps if released and self.wait_steps else 0
 
     def not_before(self, now: float) -> float:
-        """No place before this time."""
+        """No slot before this time."""
         return now + self.wait_seconds if self.wait_seconds else 0.0
 
     def free_at(self, now: float) -> float:
@@ -92,7 +92,7 @@ class Issuer:
 
 @dataclass(frozen=True)
 class AdminRecord:
-    """Somebody with rights, and a bearer token that only they know."""
+    """An admin with a role, and a bearer token that only they know."""
 
     name: str
     role: str
@@ -101,7 +101,7 @@ class AdminRecord:
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """One thing that somebody with rights did, or was refused."""
+    """One thing that an admin did, or was refused."""
 
     at: float
     who: str
@@ -121,7 +121,7 @@ class AuditEntry:
 
 @dataclass(frozen=True)
 class AuditRow:
-    """An entry with its place in the chain."""
+    """An entry with its number in the chain."""
 
     number: int
     entry: AuditEntry
@@ -257,7 +257,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class RoundRow:
-    """A round of the history, with its places and the updates that came."""
+    """A round of the history, with its slots and the updates that came."""
 
     id: bytes
     step: int
@@ -272,7 +272,7 @@ class RoundRow:
 
 @dataclass(frozen=True)
 class Charge:
-    """A place that was given in a round, and whether an update came of it."""
+    """A slot that was given in a round, and whether an update came of it."""
 
     device: bytes
     came: bool

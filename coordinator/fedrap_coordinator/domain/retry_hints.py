@@ -1,8 +1,7 @@
 """When a refused device should come back: when it could help, and not all at once. Pure.
 
 A round is expected to last as long as the last ones did, and never longer than `max_seconds`.
-
-How long rounds take, and how old the open one is by a clock that does not jump back.
+`RoundTiming` remembers how long they took, and how old the open one is by a clock that never jumps.
 """
 
 from __future__ import annotations

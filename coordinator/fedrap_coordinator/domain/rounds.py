@@ -1,4 +1,4 @@
-"""The law of rounds: frozen values and one table. No I/O and no clock; `now` is an argument.
+"""The state machine of rounds: frozen values and one table of transitions. No I/O and no clock.
 
     COLLECTING ──► SUMMING ──► RELEASED
         │  ▲           └─────► ABANDONED     the sum gave no usable C
@@ -12,11 +12,11 @@ after `max_seconds`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from fedrap_core.plan import Count
 
@@ -53,7 +53,7 @@ class RoundLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     total: Count = 100  # T, rounds of the whole task
 
     @property
-    def places(self) -> int:
+    def slots(self) -> int:
         """How many devices are asked for an update."""
         return max(self.max_updates, round(self.max_updates * self.over_selection))
 
@@ -61,7 +61,7 @@ class RoundLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The same, but for a minimum that is not below `updates`."""
         least = max(self.min_updates, updates)
         most = max(self.max_updates, least)
-        return msgspec.structs.replace(self, min_updates=least, max_updates=most)
+        return replace(self, min_updates=least, max_updates=most)
 
     def __post_init__(self) -> None:
         if self.max_updates < self.min_updates:
@@ -74,8 +74,31 @@ class IllegalTransition(Exception):
     """A bug: the table does not allow that change of phase."""
 
 
-@dataclass(frozen=True)
-class Round:
+class RoundCounts(msgspec.Struct, frozen=True):
+    """A round's phase and counts as one transaction sees them; room in a round is decided here."""
+
+    phase: Phase | None  # None: there never was such a round
+    assigned: int = 0
+    accepted: int = 0
+
+    def has_slot(self, slots: int) -> bool:
+        """May another device get one? There are more than needed, for some will not answer."""
+        return self.phase is Phase.COLLECTING and self.assigned < slots
+
+    def takes_update(self, max_updates: int) -> bool:
+        """Is there room for another update?"""
+        return self.phase is Phase.COLLECTING and self.accepted < max_updates
+
+    def with_assigned(self) -> RoundCounts:
+        """One more device has a slot."""
+        return replace(self, assigned=self.assigned + 1)
+
+    def with_accepted(self) -> RoundCounts:
+        """One more update is stored."""
+        return replace(self, accepted=self.accepted + 1)
+
+
+class Round(msgspec.Struct, frozen=True):
     """One round as a value; every change gives a new one."""
 
     id: bytes
@@ -92,18 +115,6 @@ class Round:
         if phase not in TRANSITIONS[self.phase]:
             raise IllegalTransition(f"{self.phase} -> {phase}")
         return replace(self, phase=phase)
-
-    def with_assigned(self) -> Round:
-        """One more device has a place."""
-        return replace(self, assigned=self.assigned + 1)
-
-    def with_accepted(self) -> Round:
-        """One more update is stored."""
-        return replace(self, accepted=self.accepted + 1)
-
-    def has_room(self, limits: RoundLimits) -> bool:
-        """May another device get a place? More are asked than needed, for some will not answer."""
-        return self.phase is Phase.COLLECTING and self.assigned < limits.places
 
     def tick(self, limits: RoundLimits, now: float) -> Round:
         """Where this round should be at `now`."""

@@ -72,7 +72,7 @@ def without(keys: Sequence[SealKey], gone: Collection[bytes], now: float) -> lis
     ]
 
 
-def breach(keys: Sequence[SealKey]) -> str | None:
+def violation(keys: Sequence[SealKey]) -> str | None:
     """What is wrong with a ring, or None."""
     states = [key.state for key in keys]
     if states.count(KeyState.ACTIVE) != 1 or states.count(KeyState.NEXT) != 1:

@@ -1,10 +1,9 @@
-"""The operator's page over HTTP: its files, sign-in, and the stream that keeps it true.
+"""The operator's dashboard over HTTP: its files, sign-in, and the stream that keeps it true.
 
-How a browser stays signed in: a cookie that this coordinator signed, and that says little.
-
-It holds when it ends and the hash of the bearer token, under an HMAC whose key all processes
-share through the store. Whoever loses the rights loses the session with the next request. With a
-cookie one can only look: what changes something wants the bearer token itself.
+A browser stays signed in with a cookie that this coordinator signed: when it ends and the hash of
+the bearer token, under an HMAC whose key all processes share through the store. Who is no admin any
+more loses the session with the next request. With a cookie one can only look: what changes
+something wants the bearer token itself.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import asyncio
 import contextlib
 import hashlib
 import hmac
-import os
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any
@@ -26,6 +24,7 @@ from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.domain.records import AdminRecord
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.wire import problems
 
@@ -57,8 +56,8 @@ def _mac(key: bytes, said: str) -> str:
 
 STORE = web.AppKey("store", Store)
 SETTINGS = web.AppKey("settings", Settings)
-CLOCK: web.AppKey[Callable[[], float]] = web.AppKey("clock")
-MONITOR = web.AppKey("watch", Monitor)
+SOURCES = web.AppKey("sources", Sources)
+MONITOR = web.AppKey("monitor", Monitor)
 
 
 class Streams(set[asyncio.Task[Any]]):
@@ -122,12 +121,12 @@ async def who_is(request: web.Request) -> AdminRecord | None:
     cookie = request.cookies.get(COOKIE)
     if cookie is None or request.method != "GET":
         return None
-    digest = read_session(await _key(store), cookie, request.app[CLOCK]())
+    digest = read_session(await _key(request.app), cookie, request.app[SOURCES].clock())
     return None if digest is None else await store.admin_of(digest)
 
 
-async def _key(store: Store) -> bytes:
-    return await store.secret(KEY_NAME, os.urandom(32))
+async def _key(app: web.Application) -> bytes:
+    return await app[STORE].secret(KEY_NAME, app[SOURCES].token_bytes(32))
 
 
 async def _sign_in(request: web.Request) -> web.Response:
@@ -138,13 +137,13 @@ async def _sign_in(request: web.Request) -> web.Response:
         wanted = msgspec.json.decode(await request.read(), type=_Token)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Refusal(problems.MALFORMED, "not the JSON that is expected here") from error
-    store, face = request.app[STORE], request.app[SETTINGS].admin
+    store, settings = request.app[STORE], request.app[SETTINGS].admin
     digest = token_digest(wanted.token.strip())
     known = await store.admin_of(digest)
     if known is None:
         raise Refusal(problems.UNKNOWN_ADMIN)
-    seconds = face.session_hours * 3600
-    cookie = make_session(await _key(store), digest, request.app[CLOCK]() + seconds)
+    seconds = settings.session_hours * 3600
+    cookie = make_session(await _key(request.app), digest, request.app[SOURCES].clock() + seconds)
     answer = web.json_response({"name": known.name, "role": known.role})
     answer.set_cookie(
         COOKIE, cookie, max_age=int(seconds), httponly=True, samesite="Strict", path="/",
@@ -188,7 +187,7 @@ async def _events(request: web.Request) -> web.StreamResponse:
     try:
         async for document in request.app[MONITOR].documents():
             await stream.write(b"data: " + document + b"\n\n")
-            if await who_is(request) is None:  # signed out, or the rights are gone
+            if await who_is(request) is None:  # signed out, or no admin any more
                 break
     except (ConnectionResetError, asyncio.CancelledError):
         pass

@@ -1,29 +1,27 @@
-"""The HTTP face: read bytes, call the coordinator, write bytes. No decisions here."""
+"""The devices' API: read bytes, call the coordinator, write bytes. No decisions here."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from fedrap_coordinator.domain.records import DeviceRecord
-from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.http import openapi
-from fedrap_coordinator.http.limits import ATTESTED, SMALL
-from fedrap_coordinator.identity.authentication import Signed
+from fedrap_coordinator.http.limits import ATTESTED, SMALL, RequestLimits
+from fedrap_coordinator.http.metrics import Metrics
+from fedrap_coordinator.http.problems import answer_for
+from fedrap_coordinator.identity.authentication import (
+    SignedRequest,
+    read_hex,
+    read_number,
+    read_signed,
+)
 from fedrap_coordinator.identity.enrolment import Purpose, Registry
 from fedrap_coordinator.rounds.coordinator import Coordinator
 from fedrap_coordinator.rounds.releases import EncodedRelease
-from fedrap_core.wire import problems
+from fedrap_coordinator.sources import Sources
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, Renew
-from fedrap_core.wire.signing import (
-    DEVICE_HEADER,
-    MAX_NONCE,
-    NONCE_HEADER,
-    SIGNATURE_HEADER,
-)
 
 COORDINATOR = web.AppKey("coordinator", Coordinator)
 REGISTRY = web.AppKey("registry", Registry)
@@ -49,6 +47,24 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
+def around_devices(limits: RequestLimits, metrics: Metrics, sources: Sources) -> Middleware:
+    """Limits before a handler, problem documents and metrics after it: one frame for all three."""
+
+    @web.middleware
+    async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
+        started = sources.monotonic()
+        try:
+            with limits.admit(request):
+                answer = await handler(request)
+        except Exception as error:
+            failed = limits.after_failure(request, error)
+            answer = answer_for(failed, request, sources.uniform)
+        metrics.count(request, answer, sources.monotonic() - started)
+        return answer
+
+    return around
+
+
 async def get_health(request: web.Request) -> web.Response:
     """Alive; says nothing else."""
     return web.json_response({"status": "ok"})
@@ -62,12 +78,12 @@ async def get_ready(request: web.Request) -> web.Response:
 
 
 async def get_openapi(request: web.Request) -> web.Response:
-    """The OpenAPI document of both faces."""
+    """The OpenAPI document of both APIs."""
     return web.json_response(openapi.document())
 
 
 async def get_privacy(request: web.Request) -> web.Response:
-    """What is promised to every device, and on what it rests."""
+    """The privacy guarantee of every device, and on what it rests."""
     return web.json_response(request.app[COORDINATOR].privacy())
 
 
@@ -86,13 +102,13 @@ async def post_renew(request: web.Request) -> web.Response:
 
 
 async def post_offer(request: web.Request) -> web.Response:
-    """A place in the open round."""
+    """A slot in the open round."""
     return _answer(await request.app[COORDINATOR].offer(await _signed(request)))
 
 
 async def post_update(request: web.Request) -> web.Response:
     """A sealed update."""
-    round_id = _hex(request.match_info["round"], 16)
+    round_id = read_hex(request.match_info["round"], 16)
     return _answer(await request.app[COORDINATOR].accept(await _signed(request), round_id))
 
 
@@ -108,21 +124,21 @@ async def get_latest_release(request: web.Request) -> web.Response:
     """The newest C for a device that holds version `have`, or 304 when that is it."""
     coordinator = request.app[COORDINATOR]
     have = request.query.get("have")
-    served = await (
-        coordinator.release(None) if have is None else coordinator.release_since(_whole(have))
+    release = await (
+        coordinator.release(None) if have is None else coordinator.release_since(read_number(have))
     )
-    return _release(request, served, "no-cache")
+    return _release(request, release, "no-cache")
 
 
 async def get_release(request: web.Request) -> web.Response:
     """One version of C; it never changes."""
-    version = _whole(request.match_info["version"])
+    version = read_number(request.match_info["version"])
     return _release(request, await request.app[COORDINATOR].release(version), _FOREVER)
 
 
 async def get_catalogue(request: web.Request) -> web.Response:
     """The items from row `start` on."""
-    start = _whole(request.query.get("start", "0"))
+    start = read_number(request.query.get("start", "0"))
     answer = _answer(await request.app[COORDINATOR].catalogue(start))
     answer.headers["Vary"] = "Accept-Encoding"
     if _takes_gzip(request):  # ids are alike; aiohttp compresses in a thread
@@ -130,16 +146,9 @@ async def get_catalogue(request: web.Request) -> web.Response:
     return answer
 
 
-async def _signed(request: web.Request) -> Signed:
+async def _signed(request: web.Request) -> SignedRequest:
     """The request as it came; nothing is proven yet."""
-    device = _hex(request.headers.get(DEVICE_HEADER, ""), 16)
-    nonce = _whole(request.headers.get(NONCE_HEADER, ""))
-    try:
-        signature = base64.b64decode(request.headers.get(SIGNATURE_HEADER, ""), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise Refusal(problems.BAD_SIGNATURE, f"{SIGNATURE_HEADER} is not base64") from error
-    body = await request.read()
-    return Signed(device, nonce, signature, request.method, request.raw_path, body)
+    return read_signed(request.headers, request.method, request.raw_path, await request.read())
 
 
 async def _proven(request: web.Request, purpose: Purpose) -> tuple[DeviceRecord, bytes]:
@@ -148,15 +157,15 @@ async def _proven(request: web.Request, purpose: Purpose) -> tuple[DeviceRecord,
     return await request.app[REGISTRY].authenticate(signed, purpose), signed.body
 
 
-def _release(request: web.Request, served: EncodedRelease, caching: str) -> web.Response:
-    tag = f'"c{served.version}"'
+def _release(request: web.Request, release: EncodedRelease, caching: str) -> web.Response:
+    tag = f'"c{release.version}"'
     headers = {"ETag": tag, "Cache-Control": caching, "Vary": "Accept-Encoding"}
     if tag in request.headers.get("If-None-Match", ""):
         return web.Response(status=304, headers=headers)
-    body = served.body
+    body = release.body
     if _takes_gzip(request):
         headers["Content-Encoding"] = "gzip"
-        body = served.gzipped
+        body = release.gzipped
     return web.Response(body=body, content_type=MEDIA_TYPE, headers=headers)
 
 
@@ -166,19 +175,3 @@ def _takes_gzip(request: web.Request) -> bool:
 
 def _answer(message: Message) -> web.Response:
     return web.Response(body=encode(message), content_type=MEDIA_TYPE)
-
-
-def _hex(text: str, size: int) -> bytes:
-    try:
-        raw = bytes.fromhex(text)
-    except ValueError:
-        raw = b""
-    if len(raw) != size:
-        raise Refusal(problems.MALFORMED)
-    return raw
-
-
-def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) > MAX_NONCE:
-        raise Refusal(problems.MALFORMED)
-    return int(text)

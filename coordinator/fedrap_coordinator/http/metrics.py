@@ -1,16 +1,14 @@
-"""What a coordinator counts of itself, for Prometheus and for the operator's page.
+"""What a coordinator counts of itself, for Prometheus and for the dashboard.
 
 Counters hold numbers, routes and problem codes; never a device, an address or an item.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter as Sums
 from collections.abc import Callable, Iterator, Mapping
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -72,16 +70,13 @@ class Metrics:
         """The text that Prometheus reads."""
         return generate_latest(self.registry)
 
-    @web.middleware
-    async def measure(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Around every handler of the devices' face."""
-        started = time.perf_counter()
-        answer = await handler(request)
+    def count(self, request: web.Request, answer: web.StreamResponse, seconds: float) -> None:
+        """A request of a device was answered after so many seconds."""
         route = request.match_info.route.name or "?"
         up = request.content_length or 0
         down = answer.content_length or 0
         took, received, sent = self._counters_of(route, answer.status)
-        took.observe(time.perf_counter() - started)
+        took.observe(seconds)
         received.inc(up)
         sent.inc(down)
         self.bytes_up += up
@@ -92,7 +87,6 @@ class Metrics:
                 self._pending[answer.problem] += 1
         elif route == "updates" and answer.status == 200:
             self._accepted.inc()
-        return answer
 
     def _counters_of(self, route: str, status: int) -> tuple[Histogram, Counter, Counter]:
         """Kept: to find them by their labels costs more than to count."""
@@ -122,8 +116,8 @@ class _Gauges(Collector):
         phases = GaugeMetricFamily(
             "fedrap_round_phase", "1 for the phase it is in.", labels=["phase"]
         )
-        for place, name in enumerate(PHASES):
-            phases.add_metric([name], float(place == phase))
+        for number, name in enumerate(PHASES):
+            phases.add_metric([name], float(number == phase))
         yield phases
         for name, value in found.items():
             yield GaugeMetricFamily(f"fedrap_{name}", _ABOUT[name], value=value)
@@ -131,7 +125,7 @@ class _Gauges(Collector):
 
 _ABOUT = {
     "round_step": "Step of the open round.",
-    "round_assigned": "Places given in the open round.",
+    "round_assigned": "Slots given in the open round.",
     "round_accepted": "Updates kept in the open round.",
     "round_age_seconds": "How long the open round has been open.",
     "release_version": "The latest version of C.",

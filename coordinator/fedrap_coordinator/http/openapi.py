@@ -1,4 +1,6 @@
-"""The OpenAPI document of both faces: devices' (msgpack) and the admin's (JSON).
+"""The OpenAPI document of both APIs: the devices' (msgpack) and the admins' (JSON).
+
+The operations of admins and the schemas of their answers come from `admin/table.py`.
 
 A test compares it with the routes, and another calls every address with what it allows and with
 what it does not. `spec/openapi.json` is this document, written down.
@@ -10,7 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from fedrap_coordinator.admin.permissions import PERMISSIONS
+from fedrap_coordinator.admin.table import SERVED, Action, CatalogueFile
 from fedrap_core.wire import problems
 
 Schema = dict[str, Any]
@@ -48,20 +53,10 @@ def _object(**fields: Schema) -> Schema:
     return {"type": "object", "required": sorted(fields), "properties": fields}
 
 
-def _wanted(**fields: Schema) -> Mapping[str, Schema]:
-    return {JSON: {**_object(**fields), "additionalProperties": False}}
-
-
-def _list(name: str) -> Schema:
-    return _object(**{name: {"type": "array", "items": OBJECT}})
-
-
 VERSION = _asked("version", {**COUNT, "maximum": 2**31}, "of C", "path")
 HAVE = _asked("have", {**COUNT, "maximum": 2**31}, "the version that the device holds")
 START = _asked("start", {**COUNT, "maximum": 999_999_999}, "the first row that is wanted")
-LIMIT = _asked("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "rows of the answer")
 HEX16: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
-WORD: Schema = {"type": "string", "minLength": 1, "maxLength": 40}
 
 DEVICES = (
     Address("get", "/healthz", "Alive.", _object(status={"const": "ok"})),
@@ -73,7 +68,7 @@ DEVICES = (
         signed=True,
     ),
     Address(
-        "post", "/v1/offers", "A place in the open round.", BYTES, MSGPACK, body={MSGPACK: BYTES},
+        "post", "/v1/offers", "A slot in the open round.", BYTES, MSGPACK, body={MSGPACK: BYTES},
         signed=True,
     ),
     Address(
@@ -93,73 +88,70 @@ DEVICES = (
         (VERSION,), statuses=(304,),
     ),
     Address("get", "/v1/catalogue", "Items from a row on.", BYTES, MSGPACK, (START,)),
-    Address("get", "/v1/privacy", "What is promised, and on what it rests.", OBJECT),
+    Address("get", "/v1/privacy", "The privacy guarantee, and on what it rests.", OBJECT),
 )  # fmt: skip
 
 _ROLES = "Roles: {}."
+_FILE: Mapping[str, Schema] = {
+    "text/plain": {"type": "string"},
+    "text/csv": {"type": "string"},
+    JSON: {"type": "array", "items": {"type": "string"}},
+}
+_REFERENCE = "#/components/schemas/{name}"
+_, _ANSWERS = msgspec.json.schema_components(
+    [action.answer for action in SERVED], ref_template=_REFERENCE
+)
+
+
+def _address(action: Action[Any, Any]) -> Address:
+    """How an action of the table is called over HTTP, and what it answers."""
+    (made,), defined = msgspec.json.schema_components([action.arguments])
+    schema = defined.get(action.arguments.__name__, made)
+    fields: dict[str, Schema] = dict(schema["properties"])
+    in_path = [name for name in fields if f"{{{name}}}" in action.path]
+    rest = {name: one for name, one in fields.items() if name not in in_path}
+    parameters = [_asked(name, *_described(fields[name]), "path") for name in in_path]
+    body: Mapping[str, Schema] = {}
+    if action.arguments is CatalogueFile:
+        body = _FILE
+    elif action.method == "get":
+        parameters += [_asked(name, *_described(one)) for name, one in rest.items()]
+    elif rest:
+        body = {JSON: {key: value for key, value in schema.items() if key != "title"}}
+    answer = {"$ref": _REFERENCE.format(name=action.answer.__name__)}
+    return Address(
+        action.method, action.path, action.about, answer, JSON, tuple(parameters), body,
+        right=action.permission,
+    )  # fmt: skip
+
+
+def _described(schema: Schema) -> tuple[Schema, str]:
+    """A parameter's schema, and its description apart."""
+    bare = {key: value for key, value in schema.items() if key not in ("description", "default")}
+    return bare, str(schema.get("description", ""))
+
+
 ADMINS = (
-    Address("get", "/admin/v1/status", "Counts and the open round.", OBJECT, right="status"),
-    Address("get", "/admin/v1/overview", "What the page shows.", OBJECT, right="overview"),
-    Address("get", "/admin/v1/rounds", "The last rounds.", _list("rounds"), JSON, (LIMIT,),
-            right="rounds"),
-    Address("get", "/admin/v1/devices", "Devices by id.", _list("devices"), JSON,
-            (LIMIT, _asked("after", {"type": "string", "pattern": "^([0-9a-f]{2})*$"}, "an id")),
-            right="devices"),
-    Address("post", "/admin/v1/devices/{device}/revoke", "Shut a device out.", OBJECT, JSON,
-            (_asked("device", HEX16, "its id", "path"),), right="revoke"),
-    Address("post", "/admin/v1/tokens", "Enrolment tokens.", OBJECT, JSON, (),
-            _wanted(count={"type": "integer", "minimum": 1, "maximum": 1_000_000}),
-            right="tokens"),
-    Address("get", "/admin/v1/privacy/ledger", "What was charged, checked.", OBJECT,
-            right="ledger"),
-    Address("get", "/admin/v1/privacy/charges", "Every place; devices as numbers.", OBJECT,
-            right="charges"),
-    Address("get", "/admin/v1/issuers", "Backends that sign tokens.", _list("issuers"),
-            right="issuers"),
-    Address("post", "/admin/v1/issuers", "Register a backend.", OBJECT, JSON, (),
-            _wanted(name=WORD, public_key={"type": "string", "pattern": "^04[0-9a-f]{128}$"}),
-            right="issuers"),
-    Address("delete", "/admin/v1/issuers/{name}", "Refuse its tokens.", OBJECT, JSON,
-            (_asked("name", WORD, "of the issuer", "path"),), right="issuers"),
-    Address("get", "/admin/v1/keys", "Sealing keys without secrets.", _list("keys"), right="keys"),
-    Address("post", "/admin/v1/keys/rotate", "The next key becomes active.", OBJECT,
-            right="rotate-keys"),
-    Address("get", "/admin/v1/audit", "What people with rights did.", OBJECT, right="audit"),
-    Address("get", "/admin/v1/releases", "Versions of C.", _list("releases"), JSON, (LIMIT,),
-            right="releases"),
-    Address("post", "/admin/v1/releases/rollback", "An earlier C as a new version.", OBJECT, JSON,
-            (), _wanted(version={**COUNT, "maximum": 2**31}), right="roll-back"),
-    Address("get", "/admin/v1/items", "Items by row.", _list("items"), JSON,
-            (START, LIMIT, _asked("search", {"type": "string", "maxLength": 200}, "in words")),
-            right="items"),
-    Address("post", "/admin/v1/items", "Import a catalogue file.", OBJECT, JSON, (),
-            {"text/plain": {"type": "string"}, "text/csv": {"type": "string"},
-             JSON: {"type": "array", "items": {"type": "string"}}}, right="import-items"),
-    Address("post", "/admin/v1/items/retire", "Show them no more.", OBJECT, JSON, (),
-            _wanted(items={"type": "array", "items": {"type": "string"}}), right="retire-items"),
-    Address("get", "/admin/v1/quality", "What was measured elsewhere.", _list("quality"),
-            right="quality"),
-    Address("post", "/admin/v1/quality", "Note a number of a release.", OBJECT, JSON, (),
-            _wanted(version={**COUNT, "maximum": 2**31}, metric=WORD, value={"type": "number"}),
-            right="note-quality"),
-    Address("get", "/metrics", "For Prometheus.", {"type": "string"}, "text/plain",
-            right="metrics"),
-)  # fmt: skip
+    *(_address(action) for action in SERVED),
+    Address(
+        "get", "/metrics", "For Prometheus.", {"type": "string"}, "text/plain", right="metrics"
+    ),
+)
 
 
 def document() -> Schema:
     """All of it, OpenAPI 3.1."""
     paths: dict[str, Schema] = {}
-    for face, addresses in (("devices", DEVICES), ("admin", ADMINS)):
+    for api, addresses in (("devices", DEVICES), ("admin", ADMINS)):
         for one in addresses:
-            paths.setdefault(one.path, {})[one.method] = _operation(one, face)
+            paths.setdefault(one.path, {})[one.method] = _operation(one, api)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "FedRAP coordinator",
             "version": "1",
             "description": (
-                "Devices speak msgpack as spec/PROTOCOL.md says; people with rights speak JSON on "
+                "Devices speak msgpack as spec/PROTOCOL.md says; admins speak JSON on "
                 "a port of their own. Every error is a problem document (RFC 9457)."
             ),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -169,11 +161,14 @@ def document() -> Schema:
             {"name": "admin", "description": "port of [admin]; bearer token, or cookie to look"},
         ],
         "paths": paths,
-        "components": {"schemas": {"Problem": _problem()}, "securitySchemes": _schemes()},
+        "components": {
+            "schemas": {**_ANSWERS, "Problem": _problem()},
+            "securitySchemes": _schemes(),
+        },
     }
 
 
-def _operation(one: Address, face: str) -> Schema:
+def _operation(one: Address, api: str) -> Schema:
     about = one.about
     if one.right:
         about += " " + _ROLES.format(", ".join(sorted(PERMISSIONS[one.right])))
@@ -185,7 +180,7 @@ def _operation(one: Address, face: str) -> Schema:
         "description": "what went wrong, and what to do",
         "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    made: Schema = {"tags": [face], "summary": about, "responses": answers}
+    made: Schema = {"tags": [api], "summary": about, "responses": answers}
     if one.parameters:
         made["parameters"] = list(one.parameters)
     if one.body:

@@ -1,14 +1,15 @@
-"""Around every handler: errors become problem documents (RFC 9457), bugs become a plain 500."""
+"""Errors become problem documents (RFC 9457), bugs become a plain 500."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from fedrap_coordinator.errors import Refusal, refusal_of
 from fedrap_core.errors import FedRapError
@@ -29,24 +30,40 @@ class ProblemAnswer(web.Response):
     problem = ""  # its code
 
 
-@web.middleware
-async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+def answer_problems(uniform: Callable[[], float]) -> Middleware:
     """Whatever a handler raises becomes an answer that says what to do."""
-    try:
-        return await handler(request)
-    except FedRapError as error:
-        refusal = refusal_of(error)
-        if refusal is None:
-            return _bug(request)
-        log.info("refused", extra={"problem": refusal.problem.code})
-        return problem_response(refusal)
-    except web.HTTPException as error:
+
+    @web.middleware
+    async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Exception as error:
+            return answer_for(error, request, uniform)
+
+    return around
+
+
+def answer_for(
+    error: Exception, request: web.Request, uniform: Callable[[], float]
+) -> web.StreamResponse:
+    """The answer to a request whose handler raised `error`; bugs are a plain 500.
+
+    Raises:
+        web.HTTPException: it was no error but another way to answer.
+    """
+    if isinstance(error, FedRapError):
+        refusal = refusal_of(error, uniform)
+        if refusal is not None:
+            log.info("refused", extra={"problem": refusal.problem.code})
+            return problem_response(refusal)
+    elif isinstance(error, web.HTTPException):
         if error.status < 400:
-            raise
-        known = _HTTP_ERRORS.get(error.status, problems.MALFORMED)
-        return problem_response(Refusal(known))
-    except Exception:
-        return _bug(request)
+            raise error
+        return problem_response(Refusal(_HTTP_ERRORS.get(error.status, problems.MALFORMED)))
+    # A bug: the traceback goes to the log, nothing of it to the caller.
+    name = request.match_info.route.name or "?"
+    log.error("internal error", extra={"route": name}, exc_info=error)
+    return problem_response(Refusal(problems.INTERNAL))
 
 
 def problem_response(refusal: Refusal) -> web.Response:
@@ -71,10 +88,3 @@ def problem_response(refusal: Refusal) -> web.Response:
     )
     answer.problem = problem.code
     return answer
-
-
-def _bug(request: web.Request) -> web.Response:
-    """The traceback goes to the log, nothing of it to the caller."""
-    name = request.match_info.route.name or "?"
-    log.exception("internal error", extra={"route": name})
-    return problem_response(Refusal(problems.INTERNAL))

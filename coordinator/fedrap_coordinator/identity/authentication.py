@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from fedrap_coordinator.errors import Refusal
+from fedrap_core.wire import problems
+from fedrap_core.wire.signing import (
+    DEVICE_HEADER,
+    MAX_NONCE,
+    NONCE_HEADER,
+    SIGNATURE_HEADER,
+    signed_bytes,
+    verify,
+)
 
 
 @dataclass(frozen=True)
-class Signed:
-    """A request as it came, and what it says of its sender."""
+class SignedRequest:
+    """A request as it came, and what it says of its sender; nothing is proven yet."""
 
     device: bytes
     nonce: int
@@ -15,3 +31,42 @@ class Signed:
     method: str
     path: str
     body: bytes
+
+
+def read_signed(headers: Mapping[str, str], method: str, path: str, body: bytes) -> SignedRequest:
+    """The request behind these headers.
+
+    Raises:
+        Refusal: a header is missing or makes no sense.
+    """
+    device = read_hex(headers.get(DEVICE_HEADER, ""), 16)
+    nonce = read_number(headers.get(NONCE_HEADER, ""))
+    try:
+        signature = base64.b64decode(headers.get(SIGNATURE_HEADER, ""), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(problems.BAD_SIGNATURE, f"{SIGNATURE_HEADER} is not base64") from error
+    return SignedRequest(device, nonce, signature, method, path, body)
+
+
+def verify_request(key: ec.EllipticCurvePublicKey, signed: SignedRequest) -> None:
+    """Returns when the owner of this key signed the request; raises SignatureInvalid."""
+    message = signed_bytes(signed.method, signed.path, signed.body, signed.device, signed.nonce)
+    verify(key, message, signed.signature)
+
+
+def read_hex(text: str, size: int) -> bytes:
+    """`size` bytes as hex; raises Refusal when it is none."""
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if len(raw) != size:
+        raise Refusal(problems.MALFORMED)
+    return raw
+
+
+def read_number(text: str) -> int:
+    """A whole number that a nonce can be; raises Refusal when it is none."""
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) > MAX_NONCE:
+        raise Refusal(problems.MALFORMED)
+    return int(text)

@@ -12,16 +12,15 @@ from enum import StrEnum
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedrap_coordinator.domain.records import AuditEntry, DeviceRecord, EnrolmentOutcome, Ticket
-from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.errors import DeviceExists, Refusal
 from fedrap_coordinator.identity.attestation import NONE, Attestation
-from fedrap_coordinator.identity.authentication import Signed
+from fedrap_coordinator.identity.authentication import SignedRequest, verify_request
 from fedrap_coordinator.settings import Enrolment as EnrolmentSettings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.wire import problems
 from fedrap_core.wire.certificates import enrol_challenge, renew_challenge, sign_certificate
 from fedrap_core.wire.keys import new_private_key, public_from_point, public_point
 from fedrap_core.wire.messages import Certificate, Enrol, Enrolled, Renew, Renewed
-from fedrap_core.wire.signing import signed_bytes, verify
 from fedrap_core.wire.tokens import is_signed_token, read_token
 
 
@@ -93,7 +92,7 @@ class Registry:
         )
         terms, key = self._settings.terms(now, level), message.public_key
         became = EnrolmentOutcome.DONE
-        with suppress(ValueError):  # the same device was faster, with another token
+        with suppress(DeviceExists):  # the same device was faster, with another token
             if ticket is None:
                 await self._store.enrol(_digest(message.token), device, key, now, terms)
             else:
@@ -144,7 +143,7 @@ class Registry:
         )
         return await asyncio.to_thread(sign_certificate, self._authority, certificate)
 
-    async def authenticate(self, signed: Signed, purpose: Purpose) -> DeviceRecord:
+    async def authenticate(self, signed: SignedRequest, purpose: Purpose) -> DeviceRecord:
         """The device, when the request comes from it and was never seen before.
 
         Raises:
@@ -153,9 +152,8 @@ class Registry:
         known = await self._store.device(signed.device)
         if known is None:
             raise Refusal(problems.NOT_ENROLLED)
-        message = signed_bytes(signed.method, signed.path, signed.body, signed.device, signed.nonce)
         key = public_from_point(known.public_key)
-        await asyncio.to_thread(verify, key, message, signed.signature)
+        await asyncio.to_thread(verify_request, key, signed)
         # After the signature, so that nobody else can use up a device's nonces.
         if not await self._store.use_nonce(signed.device, signed.nonce):
             raise Refusal(problems.REPLAYED)

@@ -1,8 +1,9 @@
 """The accountants beside the one that is charged: moments (RDP), PLD, and amplified numbers.
 
 dp-accounting does the mathematics; it comes with `pip install 'fedrap[privacy]'` and is imported
-when first asked. What a device is charged never comes from here (fedrap_core/accounting.py): the
-numbers of this module that are smaller rest on assumptions, which each carries in words.
+when first asked. What a device is charged never comes from here but from the core's
+privacy/accounting.py: the numbers of this module that are smaller rest on assumptions, which each
+carries in words.
 
 All of it is zero-out adjacency (REPLACE_SPECIAL), z = noise of the sum over the clip. Replace-one
 is refused: dp-accounting 0.6.0 reads z differently in its two accountants, and the moments one
@@ -87,27 +88,6 @@ def cyclic_poisson(
     )
     kind = "banded" if len(coefficients) > 1 else "independent"
     scheme = f"cyclic Poisson sampling, {kind} noise"
-    return Accounted(scheme, LOSSES, epsilon_of(event, LOSSES, delta), words)
-
-
-def truncated_poisson(
-    noise: float, rate: float, rounds: int, devices: int, most: int, delta: float
-) -> Accounted:
-    """Poisson sampling with rounds that take at most `most` updates: what a full round costs."""
-    dp = _events()
-    once = dp.TruncatedSubsampledGaussianDpEvent(
-        dataset_size=devices,
-        sampling_probability=rate,
-        truncated_batch_size=most,
-        noise_multiplier=noise,
-    )
-    event = dp.SelfComposedDpEvent(once, rounds)
-    words = (
-        f"each of {devices} devices joins each round with probability {rate:.4g}, and of more than "
-        f"{most} that come some are turned away at random",
-        _SECRET,
-    )
-    scheme = f"Poisson sampling cut at {most}"
     return Accounted(scheme, LOSSES, epsilon_of(event, LOSSES, delta), words)
 
 

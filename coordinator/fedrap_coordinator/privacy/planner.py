@@ -37,7 +37,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Option:
-    """One way to keep the promise."""
+    """One way to keep the guarantee."""
 
     mechanism: str  # independent or banded
     separation: int

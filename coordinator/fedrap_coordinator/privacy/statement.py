@@ -14,7 +14,7 @@ from fedrap_core.wire.codec import encode_value
 
 
 def privacy_document(plan: Plan, limits: RoundLimits, task: bytes, released: int) -> dict[str, Any]:
-    """What is promised under `plan`, as JSON can carry it: unbounded numbers are null."""
+    """The privacy guarantee under `plan`, as JSON can carry it: unbounded numbers are null."""
     stated = asdict(state_policy(plan.privacy))
     for name in ("mu", "epsilon"):
         stated[name] = stated[name] if math.isfinite(stated[name]) else None

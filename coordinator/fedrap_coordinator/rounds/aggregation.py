@@ -1,9 +1,8 @@
-"""The aggregator: the only code that sees a plaintext share, and only for as long as it adds it.
+"""From sealed updates to the sum of a round, behind a seam of two verbs.
 
-It stands behind a seam of two verbs, so that secure aggregation can take its place. CPU work runs
-in threads; memory does not depend on how many updates a round has.
-
-The checks of one decoded update against its round. Pure: what, not where or when.
+`SealedAggregator` is the implementation of today: it holds the sealing keys, so this module is the
+only code that sees a plaintext share, and only for as long as it adds it. CPU work runs in threads;
+memory does not depend on how many updates a round has.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import hashlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -31,9 +31,107 @@ from fedrap_core.wire.messages import Offer, Update
 from fedrap_core.wire.seal import open_update
 from fedrap_core.wire.share import decode_share
 
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTotal:
+    """All of a round that leaves an aggregator."""
+
+    total: RoundSum
+    clip: float  # S of the next round where the plan adapts it, else 0
+
+
+class Aggregator(Protocol):
+    """Tells which updates can be counted, and what those of a round sum up to."""
+
+    def check(self, update: Update, common: CommonItems) -> None:
+        """Returns when the update can be counted. Called in a worker thread.
+
+        Raises:
+            FedRapError: it cannot; `errors.refusal_of` has the answer for the device.
+        """
+        ...
+
+    async def total(
+        self,
+        bodies: AsyncIterator[Sequence[bytes]],
+        common: CommonItems,
+        plan: Plan,
+        task: bytes,
+        step: int,
+    ) -> RoundTotal:
+        """The round's sum, clipped and noised as the plan says, and the clip of the next round.
+
+        Asked again for the same round it gives the same numbers: the noise follows from the step.
+
+        Raises:
+            BrokenModel: fewer updates than the plan allows a release from.
+        """
+        ...
+
+
+class SealedAggregator:
+    """Opens updates that devices sealed to the keys of this coordinator.
+
+    Every update is opened twice: when it comes, so that its device hears at once that it cannot be
+    counted, and when its round is summed. To keep what the first time showed would let plaintext
+    live for as long as a round, and memory grow with it.
+    """
+
+    def __init__(self, keyring: Keyring, max_body_bytes: int) -> None:
+        self._keyring = keyring
+        self._max_body_bytes = max_body_bytes
+
+    def check(self, update: Update, common: CommonItems) -> None:
+        """See `Aggregator`; MalformedMessage, UnsupportedVersion, WrongShape or NotFinite."""
+        open_share(update, self._keyring.private(update.seal_id), common.size, common.dim)
+
+    async def total(
+        self,
+        bodies: AsyncIterator[Sequence[bytes]],
+        common: CommonItems,
+        plan: Plan,
+        task: bytes,
+        step: int,
+    ) -> RoundTotal:
+        """See `Aggregator`."""
+        rule = plan.privacy
+        accumulator = Accumulator(common.size, common.dim, rule.clip, rule.row_clip)
+        async for some in bodies:
+            await asyncio.to_thread(self._add, accumulator, some)
+        if accumulator.devices < plan.min_updates:
+            raise BrokenModel("too few updates of this round could be opened")
+        key = task_noise_key(self._keyring.noise, task)
+        return await asyncio.to_thread(_noised, accumulator, rule, key, step)
+
+    def _add(self, accumulator: Accumulator, bodies: Sequence[bytes]) -> None:
+        size, dim = accumulator.shape
+        for body in bodies:
+            try:
+                update = read_update(body, self._max_body_bytes)
+                private = self._keyring.private(update.seal_id)
+                accumulator.add(open_share(update, private, size, dim))
+            except FedRapError:  # each was opened once before it was stored
+                log.exception("a stored update does not open; was a key lost?")
+
+
+def _noised(accumulator: Accumulator, rule: Privacy, key: bytes, step: int) -> RoundTotal:
+    total = accumulator.total(rule.noise, key, step, rule.coefficients)
+    if rule.adapt is None:
+        return RoundTotal(total, 0.0)
+    spread = rule.adapt.noise if rule.noise else 0.0  # without noise there is no guarantee to keep
+    fitting = accumulator.fitting(spread, key, step, rule.coefficients)
+    return RoundTotal(total, adapted_clip(rule.clip, rule.adapt, fitting, total.devices))
+
+
+def read_update(raw: bytes, max_bytes: int) -> Update:
+    """The envelope in a request's body; raises like `codec.decode`."""
+    return decode(Update, raw, max_bytes)
+
 
 def check_envelope(update: Update, offer: Offer, device: bytes) -> None:
-    """The update is this device's answer to this offer.
+    """The update is this device's answer to this offer, whatever is sealed inside.
 
     Raises:
         Refusal: signed by another device, or made for another task, round, model or plan.
@@ -63,76 +161,3 @@ def open_share(
     share = decode_share(open_update(update, private), dim)
     share.check(size, dim)
     return share
-
-
-def read_update(raw: bytes, max_bytes: int) -> Update:
-    """The envelope in a request's body; raises like `codec.decode`."""
-    return decode(Update, raw, max_bytes)
-
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class Summed:
-    """All of a round that leaves the aggregator."""
-
-    total: RoundSum
-    clip: float  # S of the next round where the plan adapts it, else 0
-
-
-class Aggregator:
-    """Opens sealed updates and sums them."""
-
-    def __init__(self, keyring: Keyring, max_body_bytes: int) -> None:
-        self._keyring = keyring
-        self.max_body_bytes = max_body_bytes
-
-    def check(self, update: Update, common: CommonItems) -> None:
-        """Returns when the update can be counted; what it says is forgotten again.
-
-        Raises:
-            MalformedMessage, UnsupportedVersion, WrongShape, NotFinite: it cannot.
-        """
-        open_share(update, self._keyring.private(update.seal_id), common.size, common.dim)
-
-    async def total(
-        self,
-        bodies: AsyncIterator[Sequence[bytes]],
-        common: CommonItems,
-        plan: Plan,
-        task: bytes,
-        step: int,
-    ) -> Summed:
-        """The round's sum, clipped and noised as the plan says, and the clip of the next round.
-
-        Raises:
-            BrokenModel: fewer updates than the plan allows a release from.
-        """
-        rule = plan.privacy
-        accumulator = Accumulator(common.size, common.dim, rule.clip, rule.row_clip)
-        async for some in bodies:
-            await asyncio.to_thread(self._add, accumulator, some)
-        if accumulator.devices < plan.min_updates:
-            raise BrokenModel("too few updates of this round could be opened")
-        key = task_noise_key(self._keyring.noise, task)
-        return await asyncio.to_thread(_noised, accumulator, rule, key, step)
-
-    def _add(self, accumulator: Accumulator, bodies: Sequence[bytes]) -> None:
-        size, dim = accumulator.shape
-        for body in bodies:
-            try:
-                update = read_update(body, self.max_body_bytes)
-                private = self._keyring.private(update.seal_id)
-                accumulator.add(open_share(update, private, size, dim))
-            except FedRapError:  # each was opened once before it was stored
-                log.exception("a stored update does not open; was a key lost?")
-
-
-def _noised(accumulator: Accumulator, rule: Privacy, key: bytes, step: int) -> Summed:
-    total = accumulator.total(rule.noise, key, step, rule.coefficients)
-    if rule.adapt is None:
-        return Summed(total, 0.0)
-    spread = rule.adapt.noise if rule.noise else 0.0  # without noise nothing is promised
-    fitting = accumulator.fitting(spread, key, step, rule.coefficients)
-    return Summed(total, adapted_clip(rule.clip, rule.adapt, fitting, total.devices))

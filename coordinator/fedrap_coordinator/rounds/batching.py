@@ -45,12 +45,13 @@ class Batcher(Generic[K, E, O]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = 0
 
-    async def put(self, key: K, entry: E) -> O:
-        """The answer to this entry, once its batch was done.
+    def put(self, key: K, entry: E) -> asyncio.Future[O]:
+        """The answer to this entry, once its batch was done; or what the batch raised.
+
+        When the batch raised, nothing of it was done.
 
         Raises:
             Refusal: too many wait already.
-            Exception: what the batch raised; nothing of it was done.
         """
         if self._count >= self._most:
             raise Refusal(problems.UNAVAILABLE, "more requests than this server can take", 1.0)
@@ -67,10 +68,7 @@ class Batcher(Generic[K, E, O]):
             queue.append((entry, future))
             if len(queue) >= self._size:
                 self._full[key].set()
-        try:
-            return await future
-        finally:
-            self._count -= 1
+        return future
 
     async def close(self) -> None:
         """Wait until all that came in was answered."""
@@ -99,6 +97,8 @@ class Batcher(Generic[K, E, O]):
             if not isinstance(error, Exception):
                 raise
             return
+        finally:
+            self._count -= len(some)
         for (_, future), answer in zip(some, answers, strict=True):
             if not future.done():  # a device that went away
                 future.set_result(answer)

@@ -3,23 +3,22 @@
 The database has the truth; what is here is a view of it. Every process may be the one that steps:
 whoever finds that something is due takes the store's lock, looks again, and does it. Each change is
 conditional, so that nothing is done twice, not even by a process that lost the lock unawares.
-
-From the sealed updates of a round to the release that it makes. Nothing is written here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import Protocol
 
-from fedrap_coordinator.domain.decisions import RoundCounts
+from msgspec.structs import replace
+
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
+from fedrap_coordinator.domain.records import Attribute, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
-from fedrap_coordinator.domain.rounds import Phase, Round, RoundLimits
+from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
+from fedrap_coordinator.errors import AlreadyReleased, StoreGone
 from fedrap_coordinator.keyring import Keyring, RoundKeys
 from fedrap_coordinator.rounds.aggregation import Aggregator
 from fedrap_coordinator.rounds.releases import (
@@ -31,128 +30,101 @@ from fedrap_coordinator.rounds.releases import (
     plan_after,
 )
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import BrokenModel
 from fedrap_core.plan import Plan
+from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.codec import decode_value, encode_value
 
-
-class RoundSummer:
-    """Reads what a round collected, sums it and learns from the sum."""
-
-    def __init__(
-        self,
-        store: Store,
-        aggregator: Aggregator,
-        settings: Settings,
-        tempo: RoundTiming,
-        reached: Reached,
-    ) -> None:
-        self._store = store
-        self._aggregator = aggregator
-        self._settings = settings
-        self._tempo = tempo
-        self._reached = reached
-
-    async def next_release(self, task: bytes, round_: Round, model: Model, plan: Plan) -> Model:
-        """The version after `model`; asked again, it has the same numbers.
-
-        Raises:
-            BrokenModel: too few updates could be opened, or they give no usable C.
-        """
-        view = await self._store.extent()
-        self._reached("summing")
-        bodies = self._store.sealed_updates(round_.id)
-        summed = await self._aggregator.total(bodies, model.common, plan, task, round_.step)
-        self._reached("summed")
-        alike = await self._store.alike(model.common.size)  # of items that are new
-        made = await asyncio.to_thread(
-            next_model, task, model, summed.total, view, self._settings, summed.clip, alike,
-            self._tempo.now(round_),
-        )  # fmt: skip
-        self._reached("learnt")
-        return made
-
-
 log = logging.getLogger(__name__)
+TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
 PATIENCE = 2.0  # seconds that a request waits for a round that is being summed
 
 
+class Learn(Protocol):
+    """The step from one release to the next: `releases.next_model`, or what a test puts there."""
+
+    def __call__(
+        self,
+        task: bytes,
+        model: Model,
+        total: RoundSum,
+        extent: Extent,
+        settings: Settings,
+        clip: float,
+        attributes: Sequence[Attribute],
+        now: float,
+        /,
+    ) -> Model:
+        """The version after `model`; raises BrokenModel when the sum gives no usable C."""
+        ...
+
+
 class RoundDriver:
-    """Drives the rounds of one task. `clock` gives seconds of wall time."""
+    """Drives the rounds of one task. Others read its attributes, and only it writes them."""
+
+    task: bytes  # the id of the task; known after `start`
+    model: Model | None  # the latest release
+    round: Round | None  # the open one, as a value
+    plan: Plan  # of the open round, or of the next
+    serves: bool  # does the database, as far as was last seen?
+    due: asyncio.Event  # set when something may have to be done before the next tick
+    changed: asyncio.Event  # of now; it is set, and another follows it, at changes
 
     def __init__(
         self,
         store: Store,
         keyring: Keyring,
         settings: Settings,
-        clock: Callable[[], float],
+        aggregator: Aggregator,
+        sources: Sources,
+        *,
+        learn: Learn = next_model,
         reached: Reached = pass_by,
     ) -> None:
-        self.aggregator = Aggregator(keyring, settings.serve.max_body_bytes)
-        self.due = asyncio.Event()  # set when something may have to be done before the next tick
-        self.changed = asyncio.Event()  # of now; it is set, and another takes its place, at changes
-        self._turn = asyncio.Lock()
+        self.task, self.model, self.round = b"", None, None
+        self.serves = False
+        self.due, self.changed = asyncio.Event(), asyncio.Event()
         self._store = store
         self._keyring = keyring
         self._settings = settings
-        self._clock = clock
-        self._keys = RoundKeys(keyring, settings.sealing.rotate_hours, clock, reached)
-        self._plan = settings.plan()
-        self._task = b""
-        self._model: Model | None = None
-        self._round: Round | None = None
-        self._tempo = RoundTiming(settings.round, clock, time.monotonic)
-        self._summing = RoundSummer(store, self.aggregator, settings, self._tempo, reached)
+        self._aggregator = aggregator
+        self._sources = sources
+        self._learn = learn
+        self._reached = reached
+        self._turn = asyncio.Lock()
+        self._keys = RoundKeys(keyring, settings.sealing.rotate_hours, sources.clock, reached)
+        self._timing = RoundTiming(settings.round, sources.clock, sources.monotonic)
+        self._follow(settings.plan())
 
-    @property
-    def task(self) -> bytes:
-        """The id of the task; known after `start`."""
-        return self._task
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of the open round, or of the next."""
-        return self._plan
-
-    @property
-    def model(self) -> Model | None:
-        """The latest release."""
-        return self._model
-
-    @property
-    def round(self) -> Round | None:
-        """The open round, as a value."""
-        return self._round
+    def _follow(self, plan: Plan) -> None:
+        """The rules from now on; the minimum that a plan told its devices holds."""
+        self.plan, self.limits = plan, self._settings.round.with_at_least(plan.min_updates)
 
     @property
     def expected(self) -> float:
         """How long a round takes, in seconds."""
-        return self._tempo.expected
-
-    @property
-    def limits(self) -> RoundLimits:
-        """Of the open round: the minimum that its devices were promised holds."""
-        return self._settings.round.with_at_least(self._plan.min_updates)
+        return self._timing.expected
 
     @property
     def is_over(self) -> bool:
         """The budget of rounds is spent; no settings but `total` open another one."""
-        return self._model is not None and self._model.stored.step >= self._settings.round.total
+        return self.model is not None and self.model.stored.step >= self._settings.round.total
 
-    def see(self, round_id: bytes, tally: RoundCounts) -> None:
+    def see(self, round_id: bytes, counts: RoundCounts) -> None:
         """What a transaction found the round to be; counts only grow."""
-        round_ = self._round
-        if round_ is None or round_.id != round_id or tally.phase is None:
+        round_ = self.round
+        if round_ is None or round_.id != round_id or counts.phase is None:
             return
-        if tally.assigned <= round_.assigned and tally.accepted <= round_.accepted:
+        if counts.assigned <= round_.assigned and counts.accepted <= round_.accepted:
             return  # a batch says the same to all that are in it
-        self._round = replace(
+        self.round = replace(
             round_,
-            assigned=max(round_.assigned, tally.assigned),
-            accepted=max(round_.accepted, tally.accepted),
+            assigned=max(round_.assigned, counts.assigned),
+            accepted=max(round_.accepted, counts.accepted),
         )
-        if self.is_due():
+        if counts.accepted > round_.accepted and self.is_due():
             self.due.set()
 
     async def start(self) -> None:
@@ -161,18 +133,19 @@ class RoundDriver:
         Raises:
             ConfigError: nothing was changed.
         """
-        self._task = await self._store.task_id(os.urandom(16))
-        self._tempo.remember(await self._store.rounds(REMEMBERED + 1))
+        self.task = await self._store.task_id(self._sources.token_bytes(16))
+        self._timing.remember(await self._store.rounds(REMEMBERED + 1))
         async with self._turn:
             await self._refresh()
-            if self._model is not None:
-                check_settings(self._settings, self._model)
+            if self.model is not None:
+                check_settings(self._settings, self.model)
             await self._step()
+        self.serves = True
 
     async def sleep(self) -> None:
         """Put the open round to sleep; another process that still serves wakes it up again."""
         async with self._turn:
-            if self._round is not None and self._round.phase is Phase.COLLECTING:
+            if self.round is not None and self.round.phase is Phase.COLLECTING:
                 await self._move(Phase.SHUTDOWN)
 
     async def advance(self) -> None:
@@ -180,6 +153,27 @@ class RoundDriver:
         async with self._turn:
             await self._refresh()
             await self._step()
+        self.serves = True
+
+    async def run(self, tick: float) -> None:
+        """Step whenever that is due, until cancelled; a database that is away is tried again."""
+        while True:
+            try:
+                async with asyncio.timeout(tick):
+                    await self.due.wait()
+            except TimeoutError:
+                pass
+            self.due.clear()
+            try:
+                await self.advance()
+            except StoreGone as error:
+                if self.serves:
+                    log.error("the database is away; trying again", extra={"said": str(error)})
+                self.serves = False
+                await asyncio.sleep(TICK_SECONDS)
+            except Exception:
+                log.exception("the round could not go on; trying again")
+                await asyncio.sleep(TICK_SECONDS)
 
     async def catch_up(self) -> None:
         """Like `advance`, for a request that met a view which is not true any more.
@@ -199,19 +193,19 @@ class RoundDriver:
 
     def is_due(self) -> bool:
         """Would `_step` change anything?"""
-        if self._model is None or self._round is None:
+        if self.model is None or self.round is None:
             return True
-        moved = self._round.tick(self.limits, self._tempo.now(self._round))
-        return self._round.phase is not Phase.COLLECTING or moved.phase is not self._round.phase
+        moved = self.round.tick(self.limits, self._timing.now(self.round))
+        return self.round.phase is not Phase.COLLECTING or moved.phase is not self.round.phase
 
     async def _refresh(self) -> None:
         """See what is in the store: another process may have gone on."""
         found = await self._store.current_round()
         version = await self._store.latest_version()
-        if version is not None and (self._model is None or self._model.stored.version != version):
+        if version is not None and (self.model is None or self.model.stored.version != version):
             stored = await self._store.release(version)
             if stored is not None:
-                self._model = await asyncio.to_thread(load_model, stored)
+                self.model = await asyncio.to_thread(load_model, stored)
                 self._announce()
         if found is None:
             self._adopt(None)
@@ -219,20 +213,20 @@ class RoundDriver:
         round_, raw = found
         if not round_.seal_id:  # opened before keys were rotated
             round_ = replace(round_, seal_id=self._keyring.seal_id)
-        if self._round is None or self._round.id != round_.id:
-            self._plan = decode_value(Plan, raw)  # a round keeps the rules it was opened with
+        if self.round is None or self.round.id != round_.id:
+            self._follow(decode_value(Plan, raw))  # a round keeps the rules it was opened with
             await self._keys.refresh()
         self._adopt(round_)
 
     def _adopt(self, round_: Round | None) -> None:
         """Go on with this round; who waits for a change is told."""
-        before, self._round = self._round, round_
+        before, self.round = self.round, round_
         if before is not None and round_ is not None and before.id == round_.id:
             if before.phase is not round_.phase:
                 self._announce()
             return
         if round_ is not None:
-            self._tempo.begin(before, round_)
+            self._timing.begin(before, round_)
         self._announce()
 
     def _announce(self) -> None:
@@ -247,25 +241,25 @@ class RoundDriver:
             if not mine:
                 return
             await self._refresh()
-            if self._model is None:
+            if self.model is None:
                 await self._make_first_release()
-            if self._round is not None:
+            if self.round is not None:
                 await self._end_round()
-            if self._round is None:
+            if self.round is None:
                 await self._open_round()
 
     async def _end_round(self) -> None:
-        assert self._round is not None
-        if self._round.phase is Phase.SHUTDOWN and not await self._move(Phase.COLLECTING):
+        assert self.round is not None
+        if self.round.phase is Phase.SHUTDOWN and not await self._move(Phase.COLLECTING):
             return
-        if not self._keys.has(self._round.seal_id):  # its updates cannot be opened any more
+        if not self._keys.has(self.round.seal_id):  # its updates cannot be opened any more
             if await self._move(Phase.ABANDONED):
                 self._adopt(None)
             return
         # A kill -9 may have come before the last keys were destroyed.
-        await self._keys.tidy({self._round.seal_id})
-        due = self._round.tick(self.limits, self._tempo.now(self._round))
-        if due.phase is not self._round.phase and not await self._move(due.phase):
+        await self._keys.tidy({self.round.seal_id})
+        due = self.round.tick(self.limits, self._timing.now(self.round))
+        if due.phase is not self.round.phase and not await self._move(due.phase):
             return
         if due.phase is Phase.SUMMING:
             await self._release_round()
@@ -273,23 +267,25 @@ class RoundDriver:
             self._adopt(None)
 
     async def _make_first_release(self) -> None:
-        view = await self._store.extent()
-        if view.items:
+        extent = await self._store.extent()
+        if extent.items:
             model = await asyncio.to_thread(
-                first_model, self._task, view, self._settings, self._clock()
+                first_model, self.task, extent, self._settings, self._sources.clock()
             )
             await self._store.add_release(model.stored, None)
-            self._model = model
+            self.model = model
 
     async def _open_round(self) -> None:
-        if self._model is None or self.is_over:
+        if self.model is None or self.is_over:
             await self._keys.tidy(set())
             return
-        self._plan = plan_after(self._model, self._settings)
-        stored, now = self._model.stored, self._clock()
+        self._follow(plan_after(self.model, self._settings))
+        stored, now = self.model.stored, self._sources.clock()
         seal = await self._keys.for_a_round()
-        round_ = Round(os.urandom(16), stored.step + 1, stored.version, now, seal_id=seal)
-        if not await self._store.open_round(round_, encode_value(self._plan)):
+        round_ = Round(
+            self._sources.token_bytes(16), stored.step + 1, stored.version, now, seal_id=seal
+        )
+        if not await self._store.open_round(round_, encode_value(self.plan)):
             await self._refresh()
             return
         self._adopt(round_)
@@ -298,10 +294,10 @@ class RoundDriver:
 
     async def _move(self, phase: Phase) -> bool:
         """False when another process was faster; the view is fresh then."""
-        assert self._round is not None
-        round_ = self._round
+        assert self.round is not None
+        round_ = self.round
         moved = round_.to(phase)
-        now = self._tempo.now(round_)
+        now = self._timing.now(round_)
         if not await self._store.set_phase(moved.id, phase, was=round_.phase, now=now):
             await self._refresh()
             return False
@@ -314,11 +310,11 @@ class RoundDriver:
 
     async def _release_round(self) -> None:
         """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
-        assert self._round is not None
-        assert self._model is not None
-        round_, model = self._round, self._model
+        assert self.round is not None
+        assert self.model is not None
+        round_, model = self.round, self.model
         try:
-            made = await self._summing.next_release(self._task, round_, model, self._plan)
+            made = await self._next_release(round_, model)
         except BrokenModel:
             log.exception("round abandoned", extra={"step": round_.step})
             if await self._move(Phase.ABANDONED):
@@ -326,11 +322,34 @@ class RoundDriver:
             return
         try:
             await self._store.add_release(made.stored, round_.id)
-        except ValueError:  # another process has released this step
+        except AlreadyReleased:  # another process has released this step
             await self._refresh()
             return
-        self._model = made
+        self.model = made
         log.info("released", extra={"version": made.stored.version, "updates": made.stored.devices})
-        self._tempo.end(round_)
+        self._timing.end(round_)
         self._adopt(None)
         await self._store.prune_releases(self._settings.releases.keep)
+
+    async def _next_release(self, round_: Round, model: Model) -> Model:
+        """The version after `model`, from what the round collected. Nothing is written here.
+
+        Asked again, it has the same numbers.
+
+        Raises:
+            BrokenModel: too few updates could be opened, or they give no usable C.
+        """
+        extent = await self._store.extent()
+        self._reached("summing")
+        bodies = self._store.sealed_updates(round_.id)
+        summed = await self._aggregator.total(
+            bodies, model.common, self.plan, self.task, round_.step
+        )
+        self._reached("summed")
+        attributes = await self._store.alike(model.common.size)  # of items that are new
+        made = await asyncio.to_thread(
+            self._learn, self.task, model, summed.total, extent, self._settings, summed.clip,
+            attributes, self._timing.now(round_),
+        )  # fmt: skip
+        self._reached("learnt")
+        return made

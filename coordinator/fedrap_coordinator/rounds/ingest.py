@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,25 +17,25 @@ from typing import TypeAlias
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedrap_coordinator.domain.decisions import (
-    RoundCounts,
-    Rule,
     SlotRequest,
     SlotResult,
+    SlotRule,
     Submission,
     SubmissionResult,
 )
+from fedrap_coordinator.domain.rounds import RoundCounts
 from fedrap_coordinator.errors import Refusal
-from fedrap_coordinator.identity.authentication import Signed
+from fedrap_coordinator.identity.authentication import SignedRequest, verify_request
 from fedrap_coordinator.rounds.aggregation import Aggregator, check_envelope, read_update
 from fedrap_coordinator.rounds.batching import Batcher
-from fedrap_coordinator.settings import IngestLimits
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.sources import Clock
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import FedRapError
 from fedrap_core.model import CommonItems
 from fedrap_core.wire import problems
 from fedrap_core.wire.keys import public_from_point
 from fedrap_core.wire.messages import Offer
-from fedrap_core.wire.signing import signed_bytes, verify
 
 KEPT_KEYS = 20_000  # of devices that asked lately, ready for use; about 1 kB each
 _ALL = b""  # the key of batches that are about no round
@@ -52,7 +52,7 @@ class RoundContext:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedUpdate:
     """A signature was good; why the update cannot be counted all the same, if so."""
 
     digest: bytes
@@ -63,72 +63,77 @@ class Ingest:
     """The way in for requests of devices in rounds. `clock` gives seconds of wall time."""
 
     def __init__(
-        self,
-        store: Store,
-        aggregator: Aggregator,
-        limits: IngestLimits,
-        clock: Callable[[], float],
+        self, store: Store, aggregator: Aggregator, settings: Settings, clock: Clock
     ) -> None:
         self._store = store
         self._aggregator = aggregator
+        self._max_body_bytes = settings.serve.max_body_bytes
         self._clock = clock
         self._keys: OrderedDict[bytes, ec.EllipticCurvePublicKey] = OrderedDict()
         # One thread: two of them would fight over the interpreter, and the event loop would lose.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fedrap-cpu")
+        limits = settings.ingest
         size, delay, most = limits.batch, limits.delay_seconds, limits.max_requests
-        self._look_ups = Batcher(self._look_up, size, 0.0, most)
+        self._look_ups: Batcher[bytes, bytes, bytes | None]
+        self._look_ups = Batcher(lambda _, devices: store.device_keys(devices), size, 0.0, most)
         self._jobs = Batcher(self._work, 16, 0.0, most)
-        self._places: Batcher[tuple[bytes, Rule], SlotRequest, tuple[SlotResult, RoundCounts]]
-        self._places = Batcher(self._give, size, delay, most)
+        self._slots: Batcher[tuple[bytes, SlotRule], SlotRequest, tuple[SlotResult, RoundCounts]]
+        self._slots = Batcher(self._assign, size, delay, most)
         self._updates: Batcher[tuple[bytes, int], Submission, tuple[SubmissionResult, RoundCounts]]
-        self._updates = Batcher(self._keep, size, delay, most)
+        self._updates = Batcher(self._add, size, delay, most)
 
     async def close(self) -> None:
         """Finish what came in."""
-        for batcher in (self._look_ups, self._jobs, self._places, self._updates):
+        for batcher in (self._look_ups, self._jobs, self._slots, self._updates):
             await batcher.close()
         self._thread.shutdown()
 
-    async def prove(self, signed: Signed) -> None:
+    async def authenticate(self, signed: SignedRequest) -> None:
         """Returns when that device signed this. Its nonce is counted where the request is.
 
         Raises:
             Refusal, SignatureInvalid: the device is not known, or did not.
         """
-        key = await self._key(signed.device)
-        await self._do(lambda: _verify(key, signed))
+        key = self._recent_key(signed.device) or await self._key(signed.device)
+        answer = await self._jobs.put(_ALL, lambda: verify_request(key, signed))
+        if isinstance(answer, Exception):
+            raise answer
 
-    async def check(self, signed: Signed, opening: RoundContext | None) -> Checked:
-        """Like `prove`; and, where its round is open, can the update be counted?"""
-        key, aggregator = await self._key(signed.device), self._aggregator
+    async def check(self, signed: SignedRequest, context: RoundContext | None) -> CheckedUpdate:
+        """Like `authenticate`; and, where its round is open, can the update be counted?"""
+        key = self._recent_key(signed.device) or await self._key(signed.device)
 
-        def job() -> Checked:
-            _verify(key, signed)
-            fault = None if opening is None else _fault(signed, opening, aggregator)
-            return Checked(hashlib.sha256(signed.body).digest(), fault)
+        def job() -> CheckedUpdate:
+            verify_request(key, signed)
+            fault = None if context is None else self._fault(signed, context)
+            return CheckedUpdate(hashlib.sha256(signed.body).digest(), fault)
 
-        done = await self._do(job)
-        assert isinstance(done, Checked)
-        return done
+        answer = await self._jobs.put(_ALL, job)
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, CheckedUpdate)
+        return answer
 
-    async def place(
-        self, round_id: bytes, ask: SlotRequest, rule: Rule
-    ) -> tuple[SlotResult, RoundCounts]:
-        """A place, charged and kept, or why not."""
-        return await self._places.put((round_id, rule), ask)
+    def assign_slot(
+        self, round_id: bytes, request: SlotRequest, rule: SlotRule
+    ) -> Awaitable[tuple[SlotResult, RoundCounts]]:
+        """A slot, charged and kept, or why not."""
+        return self._slots.put((round_id, rule), request)
 
-    async def update(
-        self, round_id: bytes, sent: Submission, most: int
-    ) -> tuple[SubmissionResult, RoundCounts]:
+    def add_update(
+        self, round_id: bytes, submission: Submission, max_updates: int
+    ) -> Awaitable[tuple[SubmissionResult, RoundCounts]]:
         """An update that is on the disk, or why not."""
-        return await self._updates.put((round_id, most), sent)
+        return self._updates.put((round_id, max_updates), submission)
 
-    async def _key(self, device: bytes) -> ec.EllipticCurvePublicKey:
+    def _recent_key(self, device: bytes) -> ec.EllipticCurvePublicKey | None:
         """A device keeps its key for life, so a known one is good; the batch sees who left."""
         known = self._keys.get(device)
         if known is not None:
             self._keys.move_to_end(device)
-            return known
+        return known
+
+    async def _key(self, device: bytes) -> ec.EllipticCurvePublicKey:
         point = await self._look_ups.put(_ALL, device)
         if point is None:
             raise Refusal(problems.NOT_ENROLLED)
@@ -138,29 +143,30 @@ class Ingest:
             self._keys.popitem(last=False)
         return known
 
-    async def _do(self, job: Job) -> object:
-        answer = await self._jobs.put(_ALL, job)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    def _fault(self, signed: SignedRequest, context: RoundContext) -> FedRapError | None:
+        """Why this update cannot be counted in that round; None when it can."""
+        try:
+            update = read_update(signed.body, self._max_body_bytes)
+            check_envelope(update, context.offer, signed.device)
+            self._aggregator.check(update, context.common)
+        except FedRapError as error:
+            return error
+        return None
 
-    async def _look_up(self, _: bytes, devices: Sequence[bytes]) -> Sequence[bytes | None]:
-        return await self._store.device_keys(devices)
+    def _work(self, _: bytes, jobs: Sequence[Job]) -> Awaitable[Sequence[object]]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, _run, jobs)
 
-    async def _work(self, _: bytes, jobs: Sequence[Job]) -> Sequence[object]:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _run, jobs)
-
-    async def _give(
-        self, key: tuple[bytes, Rule], asks: Sequence[SlotRequest]
+    async def _assign(
+        self, key: tuple[bytes, SlotRule], requests: Sequence[SlotRequest]
     ) -> Sequence[tuple[SlotResult, RoundCounts]]:
-        places, tally = await self._store.assign_slots(key[0], asks, key[1], self._clock())
-        return [(place, tally) for place in places]
+        results, counts = await self._store.assign_slots(key[0], requests, key[1], self._clock())
+        return [(result, counts) for result in results]
 
-    async def _keep(
-        self, key: tuple[bytes, int], sent: Sequence[Submission]
+    async def _add(
+        self, key: tuple[bytes, int], submissions: Sequence[Submission]
     ) -> Sequence[tuple[SubmissionResult, RoundCounts]]:
-        added, tally = await self._store.add_updates(key[0], sent, key[1], self._clock())
-        return [(one, tally) for one in added]
+        results, counts = await self._store.add_updates(key[0], submissions, key[1], self._clock())
+        return [(result, counts) for result in results]
 
 
 def _run(jobs: Sequence[Job]) -> list[object]:
@@ -172,19 +178,3 @@ def _run(jobs: Sequence[Job]) -> list[object]:
         except Exception as error:
             answers.append(error)
     return answers
-
-
-def _verify(key: ec.EllipticCurvePublicKey, signed: Signed) -> None:
-    message = signed_bytes(signed.method, signed.path, signed.body, signed.device, signed.nonce)
-    verify(key, message, signed.signature)
-
-
-def _fault(signed: Signed, opening: RoundContext, aggregator: Aggregator) -> FedRapError | None:
-    """Why this update cannot be counted in that round; None when it can."""
-    try:
-        update = read_update(signed.body, aggregator.max_body_bytes)
-        check_envelope(update, opening.offer, signed.device)
-        aggregator.check(update, opening.common)
-    except FedRapError as error:
-        return error
-    return None

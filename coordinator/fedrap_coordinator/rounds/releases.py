@@ -47,22 +47,22 @@ class Model:
     stored: StoredRelease
     common: CommonItems
     message: Release
-    served: EncodedRelease
+    encoded: EncodedRelease
 
 
-def serve_release(stored: StoredRelease) -> EncodedRelease:
+def encode_release(stored: StoredRelease) -> EncodedRelease:
     """A stored release, ready to serve."""
-    return _served(stored.version, stored.body)
+    return _encoded(stored.version, stored.body)
 
 
-def serve_since(old: StoredRelease, model: Model) -> EncodedRelease:
+def encode_since(old: StoredRelease, model: Model) -> EncodedRelease:
     """What brings a device that holds `old` to `model`: a delta, or the whole."""
     message = decode(Release, old.body, MAX_RELEASE_BYTES)
     delta = pack_delta(unpack_release(message), model.common, model.message)
-    return model.served if delta is None else _served(model.stored.version, encode(delta))
+    return model.encoded if delta is None else _encoded(model.stored.version, encode(delta))
 
 
-def _served(version: int, body: bytes) -> EncodedRelease:
+def _encoded(version: int, body: bytes) -> EncodedRelease:
     return EncodedRelease(version, body, gzip.compress(body, 6, mtime=0))
 
 
@@ -70,16 +70,16 @@ def load_model(stored: StoredRelease) -> Model:
     """A stored release, decoded and its hash checked."""
     message = decode(Release, stored.body, MAX_RELEASE_BYTES)
     common = unpack_release(message)
-    return Model(stored, common, message, serve_release(stored))
+    return Model(stored, common, message, encode_release(stored))
 
 
-def first_model(task: bytes, view: Extent, settings: Settings, now: float = 0.0) -> Model:
+def first_model(task: bytes, extent: Extent, settings: Settings, now: float = 0.0) -> Model:
     """Version 1: C drawn from N(0, spread^2), so that devices have something to start from."""
     rng = np.random.default_rng(settings.seed)
     paper = isinstance(settings.method, PaperMethod)
     spread = settings.averaging.spread if paper else settings.learning.spread
-    rows = rng.normal(0.0, spread, (view.items, settings.method.dim))
-    made = _build(task, _Next(1, 0, 0), view.catalogue, quantize_rows(rows), None, settings)
+    rows = rng.normal(0.0, spread, (extent.items, settings.method.dim))
+    made = _build(task, _Next(1, 0, 0), extent.catalogue, quantize_rows(rows), None, settings)
     return _described(made, None, now)
 
 
@@ -95,7 +95,7 @@ def recovered_model(model: Model, version: int, step: int, now: float) -> Model:
     )
     old = model.stored
     stored = replace(old, version=version, step=step, body=encode(message), restores=old.version)
-    return _described(Model(stored, common, message, serve_release(stored)), model, now)
+    return _described(Model(stored, common, message, encode_release(stored)), model, now)
 
 
 def restored_model(
@@ -104,7 +104,7 @@ def restored_model(
     """The C of `old` under the version after `model`.
 
     The step stays that of `model`: rounds that were made stay made, and what was charged for them
-        stays charged. It is made of what was published, so it costs nothing. Items that came since
+    stays charged. It is made of what was published, so it costs nothing. Items that came since
     `old` keep their rows and start anew from their likes.
 
     Raises:
@@ -115,31 +115,31 @@ def restored_model(
     rows, fresh = past.common.items, model.common.size - past.common.size
     if fresh > 0:
         rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, alike))
-    common, now_served = CommonItems(version, rows), model.message
-    served = served_rows(past.message.withheld, past.common.size)
+    common, latest = CommonItems(version, rows), model.message
+    shown = served_rows(past.message.withheld, past.common.size)
     withheld = np.zeros(common.size, dtype=np.bool_)
-    withheld[: past.common.size] = ~served
-    withheld[past.common.size :] = not np.all(served)  # new ones wait where others had to
+    withheld[: past.common.size] = ~shown
+    withheld[past.common.size :] = not np.all(shown)  # new ones wait where others had to
     message = pack_release(
-        now_served.task, step, common, now_served.catalogue, now_served.scoring, past.message.clip,
+        latest.task, step, common, latest.catalogue, latest.scoring, past.message.clip,
         withheld,
     )  # fmt: skip
     stored = StoredRelease(
         version, step, old.devices, encode(message), old.gram, old.version, support=old.support
     )
-    return _described(Model(stored, common, message, serve_release(stored)), model, now)
+    return _described(Model(stored, common, message, encode_release(stored)), model, now)
 
 
 def _described(made: Model, before: Model | None, now: float) -> Model:
     """With its facts: they outlive the body."""
     delta = None
     if before is not None:
-        delta = len(serve_since(before.stored, made).gzipped)
+        delta = len(encode_since(before.stored, made).gzipped)
     facts = Facts(
         made_at=now,
         items=made.common.size,
         zeros=float(np.mean(made.common.items.values == 0)),
-        whole_bytes=len(made.served.gzipped),
+        whole_bytes=len(made.encoded.gzipped),
         delta_bytes=delta,
     )
     return replace(made, stored=replace(made.stored, facts=facts))
@@ -172,7 +172,7 @@ def next_model(
     task: bytes,
     model: Model,
     total: RoundSum,
-    view: Extent,
+    extent: Extent,
     settings: Settings,
     clip: float = 0.0,
     alike: Sequence[Attribute] = (),
@@ -197,11 +197,11 @@ def next_model(
         rows = quantize_rows(learnt.common)
     except NotFinite as error:
         raise BrokenModel("the learning step gave numbers that are absurdly large") from error
-    fresh = view.items - rows.shape[0]
+    fresh = extent.items - rows.shape[0]
     if fresh > 0:
         rows = _grown(rows, start_rows(learnt.common, fresh, alike))
     made = _Next(model.stored.version + 1, step, total.devices, clip)
-    built = _build(task, made, view.catalogue, rows, learnt, settings)
+    built = _build(task, made, extent.catalogue, rows, learnt, settings)
     return _described(built, model, now)
 
 
@@ -249,7 +249,7 @@ def _build(
     stored = StoredRelease(
         made.version, made.step, made.devices, encode(message), gram, support=support
     )
-    return Model(stored, common, message, serve_release(stored))
+    return Model(stored, common, message, encode_release(stored))
 
 
 def _to_bytes(numbers: npt.NDArray[np.float64] | None) -> bytes | None:

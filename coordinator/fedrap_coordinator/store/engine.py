@@ -1,7 +1,4 @@
-"""Connections to either database: SQLite in WAL mode, or PostgreSQL with psycopg.
-
-INSERT that leaves an existing row alone, in the words of either database.
-"""
+"""Connections to either database, SQLite in WAL mode or PostgreSQL, and where the two differ."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The store in memory, for simulations and tests. It passes the same contract suite as SQL.
-
-The methods of `MemoryStore` for operators.
-
-The methods of `MemoryStore` for devices, issuers, people with rights and the audit.
-"""
+"""The store in memory, for simulations and tests. It passes the same contract suite as SQL."""
 
 from __future__ import annotations
 
@@ -12,12 +7,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from fedrap_coordinator.domain import decisions
 from fedrap_coordinator.domain.decisions import (
-    RoundCounts,
-    Rule,
     SlotRequest,
     SlotResult,
+    SlotRule,
     Submission,
     SubmissionResult,
 )
@@ -45,12 +41,33 @@ from fedrap_coordinator.domain.records import (
     Terms,
     Ticket,
 )
-from fedrap_coordinator.domain.rounds import OVER, Phase, Round
+from fedrap_coordinator.domain.rounds import OVER, Phase, Round, RoundCounts
+from fedrap_coordinator.errors import AlreadyReleased, DeviceExists, TokenExists
+from fedrap_core.participation import why_not
+from fedrap_core.plan import Privacy
+from fedrap_core.wire import problems
+
+CHUNK = 64  # sealed bodies read at once
+MANY = 4096  # rows without a body
+_STATES = {
+    None: "ready",
+    problems.BUDGET_SPENT: "spent",
+    problems.TOO_SOON: "resting",
+    problems.TOO_NEW: "waiting",
+}
 
 
 @dataclass
-class MemoryIdentity:
-    """Everything in dictionaries; no method awaits, so each is one transaction."""
+class _Kept:
+    """One update: the digest stays, the sealed body goes with the end of the round."""
+
+    digest: bytes
+    body: bytes | None
+
+
+@dataclass
+class MemoryStore:
+    """Everything in dictionaries; no verb awaits anything, so each is one transaction."""
 
     _tokens: dict[bytes, bool] = field(default_factory=dict)  # digest -> used
     _signed: dict[bytes, float] = field(default_factory=dict)  # digest -> when its token ends
@@ -59,15 +76,46 @@ class MemoryIdentity:
     _issuers: dict[str, Issuer] = field(default_factory=dict)
     _admins: dict[str, tuple[AdminRecord, bytes]] = field(default_factory=dict)
     _audit: list[AuditRow] = field(default_factory=list)
+    _rounds: dict[bytes, tuple[Round, bytes]] = field(default_factory=dict)
+    _closed: dict[bytes, float] = field(default_factory=dict)
+    _releases: dict[int, StoredRelease] = field(default_factory=dict)
+    _history: dict[int, ReleaseRow] = field(default_factory=dict)
+    _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
+    _catalogue_version: int = 0
+    _attributes: dict[str, dict[str, str]] = field(default_factory=dict)
+    _refusals: dict[bytes, Counter[str]] = field(default_factory=dict)
+    _quality: dict[tuple[int, str], Quality] = field(default_factory=dict)
+    _secrets: dict[str, bytes] = field(default_factory=dict)
+    _task: bytes | None = None
+    _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
+    _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
 
-    def _last_released(self) -> int:
-        raise NotImplementedError
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[bool]:
+        yield True
+
+    async def task_id(self, fresh: bytes) -> bytes:
+        self._task = self._task or fresh
+        return self._task
+
+    async def secret(self, name: str, fresh: bytes) -> bytes:
+        return self._secrets.setdefault(name, fresh)
+
+    async def counts(self) -> Counts:
+        unused = sum(not used for used in self._tokens.values())
+        return Counts(len(self._devices), unused, len(self._items), len(self._history))
 
     async def add_tokens(
         self, digests: Sequence[bytes], now: float, audit: AuditEntry | None = None
     ) -> None:
         if len(set(digests)) < len(digests) or any(one in self._tokens for one in digests):
-            raise ValueError("a token was added before")
+            raise TokenExists("a token was added before")
         self._tokens.update(dict.fromkeys(digests, False))
         self._written(audit, True)
 
@@ -99,7 +147,7 @@ class MemoryIdentity:
 
     def _refuse_known(self, device: bytes) -> None:
         if device in self._devices:
-            raise ValueError("the device is enrolled")
+            raise DeviceExists("the device is enrolled")
 
     def _add(self, device: bytes, public_key: bytes, now: float, terms: Terms) -> None:
         self._devices[device] = DeviceRecord(
@@ -122,6 +170,17 @@ class MemoryIdentity:
         beyond = sorted(name for name in self._devices if name > after)
         return [self._devices[name] for name in beyond[:count]]
 
+    async def device_keys(self, devices: Sequence[bytes]) -> Sequence[bytes | None]:
+        found = [self._devices.get(device) for device in devices]
+        return [None if known is None else known.public_key for known in found]
+
+    async def use_nonce(self, device: bytes, nonce: int) -> bool:
+        known = self._devices.get(device)
+        if known is None or nonce <= known.last_nonce:
+            return False
+        self._devices[device] = replace(known, last_nonce=nonce)
+        return True
+
     async def renew_device(self, device: bytes, valid_until: float, level: str) -> None:
         if device in self._devices:
             self._devices[device] = replace(
@@ -137,19 +196,233 @@ class MemoryIdentity:
         self._devices[device] = replace(known, revoked_at=now)
         return self._written(audit, True)
 
-    async def device_keys(self, devices: Sequence[bytes]) -> Sequence[bytes | None]:
-        found = [self._devices.get(device) for device in devices]
-        return [None if known is None else known.public_key for known in found]
-
-    async def use_nonce(self, device: bytes, nonce: int) -> bool:
-        known = self._devices.get(device)
-        if known is None or nonce <= known.last_nonce:
-            return False
-        self._devices[device] = replace(known, last_nonce=nonce)
-        return True
-
     async def forget_device(self, device: bytes) -> None:
         self._devices.pop(device, None)
+
+    async def open_round(self, round_: Round, plan: bytes) -> bool:
+        for known, _ in self._rounds.values():
+            if known.phase not in OVER and known.step >= round_.step:
+                return False
+        if any(release.step >= round_.step for release in self._releases.values()):
+            return False
+        self._rounds[round_.id] = (round_, plan)
+        self._assigned[round_.id] = set()
+        self._updates[round_.id] = {}
+        return True
+
+    async def current_round(self) -> tuple[Round, bytes] | None:
+        for round_, plan in self._rounds.values():
+            if round_.phase not in OVER:
+                assigned, accepted = len(self._assigned[round_.id]), len(self._updates[round_.id])
+                return structs.replace(round_, assigned=assigned, accepted=accepted), plan
+        return None
+
+    async def set_phase(
+        self, round_id: bytes, phase: Phase, was: Phase | None = None, now: float | None = None
+    ) -> bool:
+        if was is not None and self._rounds[round_id][0].phase is not was:
+            return False
+        self._close(round_id, phase, now)
+        return True
+
+    def _close(self, round_id: bytes, phase: Phase, now: float | None) -> None:
+        round_, plan = self._rounds[round_id]
+        self._rounds[round_id] = (structs.replace(round_, phase=phase), plan)
+        if phase in OVER:
+            for kept in self._updates[round_id].values():
+                kept.body = None
+            if now is not None:
+                self._closed[round_id] = now
+
+    async def assign_slots(
+        self, round_id: bytes, requests: Sequence[SlotRequest], rule: SlotRule, now: float
+    ) -> tuple[Sequence[SlotResult], RoundCounts]:
+        assigned = self._assigned.get(round_id, set())
+        batch = decisions.assign_slots(
+            requests, self._counts(round_id), self._devices, assigned, rule, now
+        )
+        self._devices.update(batch.devices)
+        assigned.update(batch.assigned)
+        return batch.results, batch.counts
+
+    def _counts(self, round_id: bytes) -> RoundCounts:
+        if round_id not in self._rounds:
+            return RoundCounts(None)
+        phase = self._rounds[round_id][0].phase
+        return RoundCounts(phase, len(self._assigned[round_id]), len(self._updates[round_id]))
+
+    async def add_updates(
+        self, round_id: bytes, submissions: Sequence[Submission], max_updates: int, now: float
+    ) -> tuple[Sequence[SubmissionResult], RoundCounts]:
+        kept = self._updates.get(round_id, {})
+        digests = {device: known.digest for device, known in kept.items()}
+        batch = decisions.add_updates(
+            submissions,
+            self._counts(round_id),
+            self._devices,
+            frozenset(self._assigned.get(round_id, ())),
+            digests,
+            max_updates,
+            now,
+        )
+        self._devices.update(batch.devices)
+        kept.update({one.device: _Kept(one.digest, one.body) for one in batch.stored})
+        return batch.results, batch.counts
+
+    async def rounds(self, count: int) -> Sequence[RoundRow]:
+        found = []
+        for round_, plan in self._rounds.values():
+            counts = len(self._assigned[round_.id]), len(self._updates[round_.id])
+            phase, opened = round_.phase, round_.opened_at
+            closed = self._closed.get(round_.id)
+            row = RoundRow(
+                round_.id, round_.step, round_.release, phase, plan, opened, *counts, closed
+            )
+            found.append(row)
+        return sorted(found, key=lambda row: (row.opened_at, row.id), reverse=True)[:count]
+
+    async def charges(self, round_id: bytes) -> AsyncIterator[Sequence[Charge]]:
+        came, assigned = self._updates.get(round_id, {}), self._assigned.get(round_id, set())
+        rows = [Charge(device, device in came) for device in sorted(assigned)]
+        for start in range(0, len(rows), MANY):
+            yield rows[start : start + MANY]
+
+    async def sealed_updates(self, round_id: bytes) -> AsyncIterator[Sequence[bytes]]:
+        kept = self._updates[round_id]
+        bodies = [body for name in sorted(kept) if (body := kept[name].body) is not None]
+        for start in range(0, len(bodies), CHUNK):
+            yield bodies[start : start + CHUNK]
+
+    async def add_release(self, release: StoredRelease, round_id: bytes | None) -> None:
+        self._insert_release(release)
+        if round_id is not None:
+            self._close(round_id, Phase.RELEASED, release.facts.made_at or None)
+            self._settle(round_id)
+
+    def _insert_release(self, release: StoredRelease) -> None:
+        made = [one.step for one in self._history.values() if one.restores is None]
+        if release.restores is None and release.step in made:
+            raise AlreadyReleased(f"step {release.step} was released before")
+        if release.version in self._history:
+            raise AlreadyReleased(f"version {release.version} was released before")
+        self._releases[release.version] = release
+        self._history[release.version] = ReleaseRow(
+            release.version, release.step, release.devices, release.restores, release.facts, True
+        )
+
+    def _settle(self, round_id: bytes) -> None:
+        step, came = self._rounds[round_id][0].step, self._updates[round_id]
+        for device in self._assigned[round_id] | set(came):
+            known = self._devices.get(device)
+            if known is not None and device in came:
+                self._devices[device] = replace(known, counted_step=step)
+            elif known is not None:
+                self._devices[device] = replace(known, last_step=known.counted_step)
+
+    def _last_released(self) -> int:
+        return max((release.step for release in self._history.values()), default=0)
+
+    async def release(self, version: int | None) -> StoredRelease | None:
+        if version is None:
+            version = max(self._releases, default=-1)
+        return self._releases.get(version)
+
+    async def latest_version(self) -> int | None:
+        return max(self._releases, default=None)
+
+    async def release_history(self, count: int) -> Sequence[ReleaseRow]:
+        rows = sorted(self._history.values(), key=lambda row: row.version, reverse=True)[:count]
+        return [replace(row, kept=row.version in self._releases) for row in rows]
+
+    async def roll_back(self, release: StoredRelease, audit: AuditEntry | None = None) -> None:
+        self._insert_release(release)
+        for round_, _ in list(self._rounds.values()):
+            if round_.phase not in (Phase.RELEASED, Phase.ABANDONED):
+                self._close(round_.id, Phase.ABANDONED, release.facts.made_at)
+        self._written(audit, True)
+
+    async def prune_releases(self, keep: int) -> int:
+        dropped = sorted(self._releases)[: -max(1, keep)]
+        for version in dropped:
+            del self._releases[version]
+        return len(dropped)
+
+    async def add_quality(self, quality: Quality, audit: AuditEntry | None = None) -> None:
+        self._quality[quality.version, quality.metric] = quality
+        self._written(audit, True)
+
+    async def quality(self, count: int) -> Sequence[Quality]:
+        order = sorted(self._quality.values(), key=lambda one: (-one.version, one.metric))
+        return order[:count]
+
+    async def add_items(self, items: Sequence[str]) -> int:
+        before = len(self._items)
+        back = [name for name in items if self._items.get(name)]
+        for name in items:
+            self._items[name] = False
+        if back or len(self._items) > before:
+            self._catalogue_version += 1
+        return len(self._items) - before
+
+    async def import_items(
+        self, items: Sequence[NewItem], audit: AuditEntry | None = None
+    ) -> Imported:
+        wanted = {item.id: item for item in items}
+        known = set(self._items)
+        returned = sum(bool(self._items.get(name)) for name in wanted)
+        changed = [
+            item
+            for item in wanted.values()
+            if item.attributes and dict(item.attributes) != self._attributes.get(item.id, {})
+        ]
+        self._items.update(dict.fromkeys(wanted, False))
+        self._attributes.update({item.id: dict(item.attributes) for item in changed})
+        self._catalogue_version += bool(returned or set(wanted) - known)
+        self._written(audit, True)
+        return Imported(len(set(wanted) - known), returned, sum(c.id in known for c in changed))
+
+    async def retire_items(self, items: Sequence[str]) -> int:
+        shown = [name for name in dict.fromkeys(items) if self._items.get(name) is False]
+        self._items.update(dict.fromkeys(shown, True))
+        self._catalogue_version += bool(shown)
+        return len(shown)
+
+    async def catalogue(self, start: int) -> CataloguePage:
+        retired = [row for row, gone in enumerate(self._items.values()) if gone]
+        return CataloguePage(self._catalogue_version, list(self._items)[start:], retired)
+
+    async def extent(self) -> Extent:
+        return Extent(len(self._items), self._catalogue_version)
+
+    async def items(self, start: int, count: int, search: str = "") -> Sequence[ItemRow]:
+        rows = [
+            ItemRow(row, item, retired, dict(sorted(self._attributes.get(item, {}).items())))
+            for row, (item, retired) in enumerate(self._items.items())
+        ]
+        like = search.lower()
+        fits = [
+            one
+            for one in rows
+            if like in one.id.lower() or any(like in v.lower() for v in one.attributes.values())
+        ]
+        return [one for one in fits if one.row >= start][:count]
+
+    async def alike(self, start: int) -> Sequence[Attribute]:
+        found = [
+            (row, name, value)
+            for row, item in enumerate(self._items)
+            for name, value in self._attributes.get(item, {}).items()
+        ]
+        new = {(name, value) for row, name, value in found if row >= start}
+        return [one for one in found if one[1:] in new]
+
+    async def categories(self, count: int) -> Sequence[tuple[str, int]]:
+        found = Counter(
+            self._attributes[item]["category"]
+            for item, retired in self._items.items()
+            if not retired and "category" in self._attributes.get(item, {})
+        )
+        return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:count]
 
     async def add_issuer(self, issuer: Issuer, audit: AuditEntry | None = None) -> bool:
         fresh = issuer.name not in self._issuers
@@ -193,100 +466,6 @@ class MemoryIdentity:
             self._audit.append(AuditRow(len(self._audit) + 1, kept, kept.digest(before)))
         return answer
 
-
-@dataclass
-class MemoryOperator(MemoryIdentity):
-    """Everything in dictionaries; no method awaits others, so each is one transaction."""
-
-    _rounds: dict[bytes, tuple[Round, bytes]] = field(default_factory=dict)
-    _closed: dict[bytes, float] = field(default_factory=dict)
-    _releases: dict[int, StoredRelease] = field(default_factory=dict)
-    _history: dict[int, ReleaseRow] = field(default_factory=dict)
-    _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
-    _catalogue_version: int = 0
-    _attributes: dict[str, dict[str, str]] = field(default_factory=dict)
-    _refusals: dict[bytes, Counter[str]] = field(default_factory=dict)
-    _quality: dict[tuple[int, str], Quality] = field(default_factory=dict)
-    _secrets: dict[str, bytes] = field(default_factory=dict)
-
-    def _close(self, round_id: bytes, phase: Phase, now: float | None) -> None:
-        raise NotImplementedError
-
-    def _insert_release(self, release: StoredRelease) -> None:
-        made = [one.step for one in self._history.values() if one.restores is None]
-        if release.restores is None and release.step in made:
-            raise ValueError(f"step {release.step} was released before")
-        if release.version in self._history:
-            raise ValueError(f"version {release.version} was released before")
-        self._releases[release.version] = release
-        self._history[release.version] = ReleaseRow(
-            release.version, release.step, release.devices, release.restores, release.facts, True
-        )
-
-    async def roll_back(self, release: StoredRelease, audit: AuditEntry | None = None) -> None:
-        self._insert_release(release)
-        for round_, _ in list(self._rounds.values()):
-            if round_.phase not in (Phase.RELEASED, Phase.ABANDONED):
-                self._close(round_.id, Phase.ABANDONED, release.facts.made_at)
-        self._written(audit, True)
-
-    async def prune_releases(self, keep: int) -> int:
-        dropped = sorted(self._releases)[: -max(1, keep)]
-        for version in dropped:
-            del self._releases[version]
-        return len(dropped)
-
-    async def release_history(self, count: int) -> Sequence[ReleaseRow]:
-        rows = sorted(self._history.values(), key=lambda row: row.version, reverse=True)[:count]
-        return [replace(row, kept=row.version in self._releases) for row in rows]
-
-    async def import_items(
-        self, items: Sequence[NewItem], audit: AuditEntry | None = None
-    ) -> Imported:
-        wanted = {item.id: item for item in items}
-        known = set(self._items)
-        returned = sum(bool(self._items.get(name)) for name in wanted)
-        changed = [
-            item
-            for item in wanted.values()
-            if item.attributes and dict(item.attributes) != self._attributes.get(item.id, {})
-        ]
-        self._items.update(dict.fromkeys(wanted, False))
-        self._attributes.update({item.id: dict(item.attributes) for item in changed})
-        self._catalogue_version += bool(returned or set(wanted) - known)
-        self._written(audit, True)
-        return Imported(len(set(wanted) - known), returned, sum(c.id in known for c in changed))
-
-    async def alike(self, start: int) -> Sequence[Attribute]:
-        found = [
-            (row, name, value)
-            for row, item in enumerate(self._items)
-            for name, value in self._attributes.get(item, {}).items()
-        ]
-        new = {(name, value) for row, name, value in found if row >= start}
-        return [one for one in found if one[1:] in new]
-
-    async def items(self, start: int, count: int, search: str = "") -> Sequence[ItemRow]:
-        rows = [
-            ItemRow(row, item, retired, dict(sorted(self._attributes.get(item, {}).items())))
-            for row, (item, retired) in enumerate(self._items.items())
-        ]
-        like = search.lower()
-        fits = [
-            one
-            for one in rows
-            if like in one.id.lower() or any(like in v.lower() for v in one.attributes.values())
-        ]
-        return [one for one in fits if one.row >= start][:count]
-
-    async def categories(self, count: int) -> Sequence[tuple[str, int]]:
-        found = Counter(
-            self._attributes[item]["category"]
-            for item, retired in self._items.items()
-            if not retired and "category" in self._attributes.get(item, {})
-        )
-        return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:count]
-
     async def add_refusals(self, round_id: bytes, counts: Mapping[str, int]) -> None:
         self._refusals.setdefault(round_id, Counter()).update(counts)
 
@@ -304,216 +483,19 @@ class MemoryOperator(MemoryIdentity):
         charged = Counter(one.participations for one in known)
         return DeviceStates(**sums, charged=dict(sorted(charged.items())))
 
-    async def add_quality(self, quality: Quality, audit: AuditEntry | None = None) -> None:
-        self._quality[quality.version, quality.metric] = quality
-        self._written(audit, True)
 
-    async def quality(self, count: int) -> Sequence[Quality]:
-        order = sorted(self._quality.values(), key=lambda one: (-one.version, one.metric))
-        return order[:count]
-
-    async def secret(self, name: str, fresh: bytes) -> bytes:
-        return self._secrets.setdefault(name, fresh)
-
-
-def _state(one: DeviceRecord, step: int, separation: int, cap: int, now: float) -> str:
-    if one.revoked_at is not None:
+def _state(known: DeviceRecord, step: int, separation: int, cap: int, now: float) -> str:
+    """What keeps a device from a slot in `step`, in the order in which `decisions` asks."""
+    if known.revoked_at is not None:
         return "revoked"
-    if one.valid_until <= now:
+    if known.valid_until <= now:
         return "expired"
-    if one.last_step == step:
+    if known.last_step == step:  # it has its slot
         return "resting"
-    if one.participations >= cap:
-        return "spent"
-    if one.last_step is not None and one.last_step > step - separation:
-        return "resting"
-    if one.not_before > now or (one.first_step > step and one.free_at > now):
-        return "waiting"
-    return "ready"
-
-
-CHUNK = 64
-MANY = 4096  # rows without a body
-
-
-@dataclass
-class _Kept:
-    """One update: the digest stays, the sealed body goes with the end of the round."""
-
-    digest: bytes
-    body: bytes | None
-
-
-@dataclass
-class MemoryStore(MemoryOperator):
-    """Everything in dictionaries; no method awaits, so each is one transaction."""
-
-    _task: bytes | None = None
-    _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
-    _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def task_id(self, fresh: bytes) -> bytes:
-        self._task = self._task or fresh
-        return self._task
-
-    @asynccontextmanager
-    async def alone(self) -> AsyncIterator[bool]:
-        yield True
-
-    async def open_round(self, round_: Round, plan: bytes) -> bool:
-        for known, _ in self._rounds.values():
-            if known.phase not in OVER and known.step >= round_.step:
-                return False
-        if any(release.step >= round_.step for release in self._releases.values()):
-            return False
-        self._rounds[round_.id] = (round_, plan)
-        self._assigned[round_.id] = set()
-        self._updates[round_.id] = {}
-        return True
-
-    async def current_round(self) -> tuple[Round, bytes] | None:
-        for round_, plan in self._rounds.values():
-            if round_.phase not in OVER:
-                assigned, accepted = len(self._assigned[round_.id]), len(self._updates[round_.id])
-                return replace(round_, assigned=assigned, accepted=accepted), plan
-        return None
-
-    async def set_phase(
-        self, round_id: bytes, phase: Phase, was: Phase | None = None, now: float | None = None
-    ) -> bool:
-        if was is not None and self._rounds[round_id][0].phase is not was:
-            return False
-        self._close(round_id, phase, now)
-        return True
-
-    def _close(self, round_id: bytes, phase: Phase, now: float | None) -> None:
-        round_, plan = self._rounds[round_id]
-        self._rounds[round_id] = (replace(round_, phase=phase), plan)
-        if phase in OVER:
-            for kept in self._updates[round_id].values():
-                kept.body = None
-            if now is not None:
-                self._closed[round_id] = now
-
-    async def round_phase(self, round_id: bytes) -> Phase | None:
-        found = self._rounds.get(round_id)
-        return None if found is None else found[0].phase
-
-    async def assign_slots(
-        self, round_id: bytes, asks: Sequence[SlotRequest], rule: Rule, now: float
-    ) -> tuple[Sequence[SlotResult], RoundCounts]:
-        places = self._assigned.get(round_id, set())
-        batch = decisions.assign_slots(
-            asks, self._tally(round_id), self._devices, places, rule, now
+    rule = Privacy(separation=separation, cap=cap)
+    problem = why_not(known.last_step, known.participations, step, rule)
+    if problem is None:
+        problem = decisions.why_too_new(
+            known.first_step, known.not_before, known.free_at, step, now
         )
-        self._devices.update(batch.devices)
-        places.update(batch.assigned)
-        return batch.answers, self._tally(round_id)
-
-    def _tally(self, round_id: bytes) -> RoundCounts:
-        if round_id not in self._rounds:
-            return RoundCounts(None)
-        phase = self._rounds[round_id][0].phase
-        return RoundCounts(phase, len(self._assigned[round_id]), len(self._updates[round_id]))
-
-    async def rounds(self, count: int) -> Sequence[RoundRow]:
-        found = []
-        for round_, plan in self._rounds.values():
-            counts = len(self._assigned[round_.id]), len(self._updates[round_.id])
-            phase, opened = round_.phase, round_.opened_at
-            closed = self._closed.get(round_.id)
-            row = RoundRow(
-                round_.id, round_.step, round_.release, phase, plan, opened, *counts, closed
-            )
-            found.append(row)
-        return sorted(found, key=lambda row: (row.opened_at, row.id), reverse=True)[:count]
-
-    async def charges(self, round_id: bytes) -> AsyncIterator[Sequence[Charge]]:
-        came, places = self._updates.get(round_id, {}), self._assigned.get(round_id, set())
-        rows = [Charge(device, device in came) for device in sorted(places)]
-        for start in range(0, len(rows), MANY):
-            yield rows[start : start + MANY]
-
-    async def is_assigned(self, round_id: bytes, device: bytes) -> bool:
-        return device in self._assigned.get(round_id, ())
-
-    async def add_updates(
-        self, round_id: bytes, sent: Sequence[Submission], most: int, now: float
-    ) -> tuple[Sequence[SubmissionResult], RoundCounts]:
-        kept = self._updates.get(round_id, {})
-        digests = {device: known.digest for device, known in kept.items()}
-        places = frozenset(self._assigned.get(round_id, ()))
-        batch = decisions.add_updates(
-            sent, self._tally(round_id), self._devices, places, digests, most, now
-        )
-        self._devices.update(batch.devices)
-        kept.update({one.device: _Kept(one.digest, one.body) for one in batch.stored})
-        return batch.answers, self._tally(round_id)
-
-    async def update_digest(self, round_id: bytes, device: bytes) -> bytes | None:
-        known = self._updates.get(round_id, {}).get(device)
-        return None if known is None else known.digest
-
-    async def sealed_updates(self, round_id: bytes) -> AsyncIterator[Sequence[bytes]]:
-        kept = self._updates[round_id]
-        bodies = [body for name in sorted(kept) if (body := kept[name].body) is not None]
-        for start in range(0, len(bodies), CHUNK):
-            yield bodies[start : start + CHUNK]
-
-    async def add_release(self, release: StoredRelease, round_id: bytes | None) -> None:
-        self._insert_release(release)
-        if round_id is not None:
-            self._close(round_id, Phase.RELEASED, release.facts.made_at or None)
-            self._settle(round_id)
-
-    def _settle(self, round_id: bytes) -> None:
-        step, came = self._rounds[round_id][0].step, self._updates[round_id]
-        for device in self._assigned[round_id] | set(came):
-            known = self._devices.get(device)
-            if known is not None and device in came:
-                self._devices[device] = replace(known, counted_step=step)
-            elif known is not None:
-                self._devices[device] = replace(known, last_step=known.counted_step)
-
-    def _last_released(self) -> int:
-        return max((release.step for release in self._history.values()), default=0)
-
-    async def release(self, version: int | None) -> StoredRelease | None:
-        if version is None:
-            version = max(self._releases, default=-1)
-        return self._releases.get(version)
-
-    async def latest_version(self) -> int | None:
-        return max(self._releases, default=None)
-
-    async def add_items(self, items: Sequence[str]) -> int:
-        before = len(self._items)
-        back = [name for name in items if self._items.get(name)]
-        for name in items:
-            self._items[name] = False
-        if back or len(self._items) > before:
-            self._catalogue_version += 1
-        return len(self._items) - before
-
-    async def retire_items(self, items: Sequence[str]) -> int:
-        shown = [name for name in dict.fromkeys(items) if self._items.get(name) is False]
-        self._items.update(dict.fromkeys(shown, True))
-        self._catalogue_version += bool(shown)
-        return len(shown)
-
-    async def catalogue(self, start: int) -> CataloguePage:
-        retired = [row for row, gone in enumerate(self._items.values()) if gone]
-        return CataloguePage(self._catalogue_version, list(self._items)[start:], retired)
-
-    async def extent(self) -> Extent:
-        return Extent(len(self._items), self._catalogue_version)
-
-    async def counts(self) -> Counts:
-        unused = sum(not used for used in self._tokens.values())
-        return Counts(len(self._devices), unused, len(self._items), len(self._history))
+    return _STATES[problem]

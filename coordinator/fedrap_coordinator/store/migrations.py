@@ -1,12 +1,13 @@
 """The schema's number is checked at every start, and older databases are brought to it.
 
-One step per number, each a list of statements that both databases understand; all of them run in
-one transaction, so a kill -9 in the middle leaves the database as it was.
-
-Releases that were stored before they had bitmaps (schema 4 and older), written anew.
+One function for each number, from the schema before it to its own; all that are due run in one
+transaction, so a kill -9 in the middle leaves the database as it was. A step that makes a table
+makes it as it is today, so a later step asks whether its column is there already.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgpack
 import numpy as np
@@ -18,8 +19,36 @@ from fedrap_core.wire.releases import pack_entries
 
 _LOCK = 0x66656472  # of PostgreSQL: two processes that start at once make one schema
 
-STEPS: dict[int, tuple[str, ...]] = {
-    2: (
+
+def open_schema(db: sa.Connection) -> None:
+    """Make the tables, or bring them up to date.
+
+    Raises:
+        StoreUnavailable: the database was made by a newer program; nothing was changed.
+    """
+    if db.dialect.name == "postgresql":
+        db.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+    known = _number(db)
+    if known is None:
+        t.metadata.create_all(db)
+        db.execute(t.meta.insert().values(name="schema", value=_written()))
+        return
+    if known > t.SCHEMA:
+        raise StoreUnavailable(
+            f"the database has schema {known}, this program knows up to {t.SCHEMA}; "
+            "use the newer program, or restore a backup"
+        )
+    for number in range(known + 1, t.SCHEMA + 1):
+        STEPS[number](db)
+    if known < t.SCHEMA:
+        db.execute(t.meta.update().where(t.meta.c.name == "schema").values(value=_written()))
+    t.metadata.create_all(db)  # the tables that are not there yet
+
+
+def to_schema_2(db: sa.Connection) -> None:
+    """Terms of enrolment, certificates and revocation; a round names its sealing key."""
+    _run(
+        db,
         "ALTER TABLE device ADD COLUMN counted_step INTEGER",
         "ALTER TABLE device ADD COLUMN first_step INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE device ADD COLUMN not_before FLOAT NOT NULL DEFAULT 0",
@@ -31,58 +60,61 @@ STEPS: dict[int, tuple[str, ...]] = {
         "UPDATE device SET counted_step = (SELECT MAX(round.step) FROM update_ "
         "JOIN round ON round.id = update_.round_id "
         "WHERE update_.device_id = device.id AND round.phase = 'released')",
-    ),
-    3: (
+        _add_column(db, t.round_.c.seal_id),
+    )
+
+
+def to_schema_3(db: sa.Connection) -> None:
+    """A round carries how many slots were given and how many updates came."""
+    _run(
+        db,
         "ALTER TABLE round ADD COLUMN assigned INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE round ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0",
         "UPDATE round SET "
         "assigned = (SELECT COUNT(*) FROM assignment WHERE assignment.round_id = round.id), "
         "accepted = (SELECT COUNT(*) FROM update_ WHERE update_.round_id = round.id)",
-    ),
-    # A version may publish the C of an earlier step again, so a step is no longer unique there.
-    4: ("ALTER TABLE round ADD COLUMN closed_at FLOAT", "ALTER TABLE release RENAME TO release_3"),
-    # release.support, whose kind has another name in each database; bitmaps, see old_releases.py
-    5: (),
-}
-_COPIED = (
-    "INSERT INTO release (version, step, devices, body, gram) "
-    "SELECT version, step, devices, body, gram FROM release_3",
-    "INSERT INTO release_fact SELECT version, step, devices, NULL, 0, 0, 0, 0, NULL FROM release_3",
-    "DROP TABLE release_3",
-)
+    )
 
 
-def open_schema(db: sa.Connection) -> None:
-    """Make the tables, or bring them up to date.
+def to_schema_4(db: sa.Connection) -> None:
+    """Facts of releases outlive their bodies.
 
-    Raises:
-        StoreUnavailable: the database was made by a newer program; nothing was changed.
+    A version may publish the C of an earlier step again, so a step is no longer unique there.
     """
-    if db.dialect.name == "postgresql":
-        db.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-    known = _number(db)
-    if known is not None and known > t.SCHEMA:
-        raise StoreUnavailable(
-            f"the database has schema {known}, this program knows up to {t.SCHEMA}; "
-            "use the newer program, or restore a backup"
-        )
-    if known is not None and known < t.SCHEMA:
-        for number in range(known + 1, t.SCHEMA + 1):
-            for statement in STEPS[number]:
-                db.execute(sa.text(statement))
-            if number == 2:
-                db.execute(sa.text(_add_column(db, t.round_.c.seal_id)))
-            if number == 5 and known == 4:  # older ones get the whole table below
-                db.execute(sa.text(_add_column(db, t.release.c.support)))
-        db.execute(t.meta.update().where(t.meta.c.name == "schema").values(value=_written()))
-    t.metadata.create_all(db)  # the tables that are not there yet
-    if known is not None and known < 4:
-        for statement in _COPIED:
-            db.execute(sa.text(statement))
-    if known is not None and known < 5:
-        give_bitmaps(db)
-    if known is None:
-        db.execute(t.meta.insert().values(name="schema", value=_written()))
+    _run(
+        db,
+        "ALTER TABLE round ADD COLUMN closed_at FLOAT",
+        "ALTER TABLE release RENAME TO release_3",
+    )
+    t.metadata.create_all(db, tables=[t.release, t.release_fact])
+    _run(
+        db,
+        "INSERT INTO release (version, step, devices, body, gram) "
+        "SELECT version, step, devices, body, gram FROM release_3",
+        "INSERT INTO release_fact "
+        "SELECT version, step, devices, NULL, 0, 0, 0, 0, NULL FROM release_3",
+        "DROP TABLE release_3",
+    )
+
+
+def to_schema_5(db: sa.Connection) -> None:
+    """How many devices stand behind each row, and releases in sparse form."""
+    if "support" not in {one["name"] for one in sa.inspect(db).get_columns("release")}:
+        _run(db, _add_column(db, t.release.c.support))
+    give_bitmaps(db)
+
+
+STEPS: dict[int, Callable[[sa.Connection], None]] = {
+    2: to_schema_2,
+    3: to_schema_3,
+    4: to_schema_4,
+    5: to_schema_5,
+}
+
+
+def _run(db: sa.Connection, *statements: str) -> None:
+    for statement in statements:
+        db.execute(sa.text(statement))
 
 
 def _number(db: sa.Connection) -> int | None:

@@ -31,7 +31,7 @@ device = sa.Table(
     sa.Column("enrolled_at", sa.Float, nullable=False),
     sa.Column("last_nonce", sa.BigInteger, nullable=False, default=0),
     sa.Column("participations", sa.Integer, nullable=False, default=0),  # charged, against K
-    sa.Column("last_step", sa.Integer),  # of the last place that still counts for the gap
+    sa.Column("last_step", sa.Integer),  # of the last slot that still counts for the gap
     sa.Column("counted_step", sa.Integer),  # of the last release with an update of this device
     sa.Column("first_step", sa.Integer, nullable=False, server_default="0"),  # of a new key
     sa.Column("not_before", sa.Float, nullable=False, server_default="0"),
@@ -51,7 +51,7 @@ round_ = sa.Table(
     sa.Column("plan", sa.LargeBinary, nullable=False),
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("seal_id", sa.LargeBinary(8)),  # names the sealing key; the key is in a file
-    sa.Column("assigned", sa.Integer, nullable=False, server_default="0"),  # places given
+    sa.Column("assigned", sa.Integer, nullable=False, server_default="0"),  # slots given
     sa.Column("accepted", sa.Integer, nullable=False, server_default="0"),  # updates kept
     sa.Column("closed_at", sa.Float),  # released or abandoned
 )

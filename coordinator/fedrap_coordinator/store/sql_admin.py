@@ -1,11 +1,14 @@
-"""Issuers, people with rights, and the audit in SQL.
+"""What admins do and look at, in SQL: issuers, admins, the audit, refusals, devices by state.
 
-What an operator watches, in SQL: refusals of rounds and devices by state.
+Where a function takes an `audit`, that row is written in the same transaction, its outcome
+"refused" when the answer is False.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -20,17 +23,21 @@ from fedrap_coordinator.domain.records import (
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import insert_once
 
+T = TypeVar("T")
 
-def add_issuer(db: sa.Connection, issuer: Issuer) -> bool:
+
+def add_issuer(db: sa.Connection, issuer: Issuer, audit: AuditEntry | None = None) -> bool:
     """False when there is one of that name."""
-    return insert_once(
+    added = insert_once(
         db, t.issuer, name=issuer.name, public_key=issuer.public_key, added_at=issuer.added_at
     )
+    return audited(db, audit, added)
 
 
-def remove_issuer(db: sa.Connection, name: str) -> bool:
+def remove_issuer(db: sa.Connection, name: str, audit: AuditEntry | None = None) -> bool:
     """False when there is none."""
-    return db.execute(t.issuer.delete().where(t.issuer.c.name == name)).rowcount == 1
+    removed = db.execute(t.issuer.delete().where(t.issuer.c.name == name)).rowcount == 1
+    return audited(db, audit, removed)
 
 
 def issuers(db: sa.Connection) -> Sequence[Issuer]:
@@ -39,16 +46,20 @@ def issuers(db: sa.Connection) -> Sequence[Issuer]:
     return sorted((Issuer(*row) for row in rows), key=lambda one: one.name)
 
 
-def add_admin(db: sa.Connection, admin: AdminRecord, digest: bytes) -> bool:
+def add_admin(
+    db: sa.Connection, admin: AdminRecord, digest: bytes, audit: AuditEntry | None = None
+) -> bool:
     """False when there is one of that name."""
-    return insert_once(
+    added = insert_once(
         db, t.admin, name=admin.name, role=admin.role, digest=digest, added_at=admin.added_at
     )
+    return audited(db, audit, added)
 
 
-def remove_admin(db: sa.Connection, name: str) -> bool:
+def remove_admin(db: sa.Connection, name: str, audit: AuditEntry | None = None) -> bool:
     """False when there is none."""
-    return db.execute(t.admin.delete().where(t.admin.c.name == name)).rowcount == 1
+    removed = db.execute(t.admin.delete().where(t.admin.c.name == name)).rowcount == 1
+    return audited(db, audit, removed)
 
 
 def admins(db: sa.Connection) -> Sequence[AdminRecord]:
@@ -83,6 +94,14 @@ def write_audit(db: sa.Connection, entry: AuditEntry) -> None:
             digest=entry.digest(before),
         )
     )
+
+
+def audited(db: sa.Connection, entry: AuditEntry | None, answer: T) -> T:
+    """Write the audit's row for an act with this answer, in the same transaction."""
+    if entry is not None:
+        outcome = "refused" if answer is False else entry.outcome
+        write_audit(db, replace(entry, outcome=outcome))
+    return answer
 
 
 def audit_rows(db: sa.Connection, after: int, count: int) -> Sequence[AuditRow]:
@@ -127,7 +146,10 @@ def refusals(db: sa.Connection, rounds: int) -> Mapping[bytes, Mapping[str, int]
 def device_states(
     db: sa.Connection, step: int, separation: int, cap: int, now: float
 ) -> DeviceStates:
-    """One pass over the devices; the order of the cases is that of the admission."""
+    """One pass over the devices; the order of the cases is that of `decisions`.
+
+    Independent of `participation.why_not` on purpose, and tested against it.
+    """
     d = t.device.c
     waiting = sa.or_(d.not_before > now, sa.and_(d.first_step > step, d.free_at > now))
     state = sa.case(

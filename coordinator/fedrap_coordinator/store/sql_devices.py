@@ -1,4 +1,4 @@
-"""Devices in SQL: tokens, nonces, charges."""
+"""Devices in SQL: enrolment tokens, nonces, charges."""
 
 from __future__ import annotations
 
@@ -10,25 +10,42 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from fedrap_coordinator.domain.records import DeviceRecord, EnrolmentOutcome, Terms, Ticket
+from fedrap_coordinator.domain.records import (
+    AT_ONCE,
+    AuditEntry,
+    DeviceRecord,
+    EnrolmentOutcome,
+    Terms,
+    Ticket,
+)
+from fedrap_coordinator.errors import DeviceExists, TokenExists
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import insert_once
+from fedrap_coordinator.store.sql_admin import audited
 
 _FOREVER = 9e18  # seconds; PostgreSQL and SQLite both take it where infinity needs care
 
 
-def add_tokens(db: sa.Connection, digests: Sequence[bytes], now: float) -> None:
-    """Keep the digests of one-time tokens."""
+def add_tokens(
+    db: sa.Connection, digests: Sequence[bytes], now: float, audit: AuditEntry | None = None
+) -> None:
+    """Keep the digests of one-time tokens; raises TokenExists."""
     rows = [{"digest": digest, "made_at": now} for digest in digests]
     try:
         if rows:
             db.execute(t.token.insert(), rows)
     except IntegrityError as error:
-        raise ValueError("a token was added before") from error
+        raise TokenExists("a token was added before") from error
+    audited(db, audit, None)
 
 
 def enrol(
-    db: sa.Connection, token: bytes, device: bytes, public_key: bytes, now: float, terms: Terms
+    db: sa.Connection,
+    token: bytes,
+    device: bytes,
+    public_key: bytes,
+    now: float,
+    terms: Terms = AT_ONCE,
 ) -> bool:
     """Use up a token and add the device; False when the token is unknown or used."""
     used = db.execute(
@@ -43,7 +60,12 @@ def enrol(
 
 
 def enrol_signed(
-    db: sa.Connection, ticket: Ticket, device: bytes, public_key: bytes, now: float, terms: Terms
+    db: sa.Connection,
+    ticket: Ticket,
+    device: bytes,
+    public_key: bytes,
+    now: float,
+    terms: Terms = AT_ONCE,
 ) -> EnrolmentOutcome:
     """Use up a one-time id; ids whose token is over are dropped, for the time refuses those."""
     s, a = t.signed_token.c, t.account.c
@@ -84,27 +106,27 @@ def _add(db: sa.Connection, device: bytes, public_key: bytes, now: float, terms:
     try:
         db.execute(t.device.insert().values(row))
     except IntegrityError as error:  # the transaction ends here, and with it what was used up
-        raise ValueError("the device is enrolled") from error
+        raise DeviceExists("the device is enrolled") from error
 
 
-def find(db: sa.Connection, device: bytes) -> DeviceRecord | None:
+def device(db: sa.Connection, device: bytes) -> DeviceRecord | None:
     """A device's record."""
     row = db.execute(_RECORDS.where(t.device.c.id == device)).first()
     return None if row is None else _record(row)
 
 
-def after(db: sa.Connection, device: bytes, count: int) -> Sequence[DeviceRecord]:
-    """Up to `count` devices beyond the id `device`."""
-    query = _RECORDS.where(t.device.c.id > device).order_by(t.device.c.id).limit(count)
+def devices(db: sa.Connection, after: bytes, count: int) -> Sequence[DeviceRecord]:
+    """Up to `count` devices beyond the id `after`."""
+    query = _RECORDS.where(t.device.c.id > after).order_by(t.device.c.id).limit(count)
     return [_record(row) for row in db.execute(query)]
 
 
 def _record(row: Sequence[Any]) -> DeviceRecord:
     """A row of `_RECORDS`."""
     values = list(row)
-    for place in _TIMES:
-        if values[place] >= _FOREVER:
-            values[place] = math.inf
+    for column in _TIMES:
+        if values[column] >= _FOREVER:
+            values[column] = math.inf
     return DeviceRecord(*values)
 
 
@@ -118,7 +140,7 @@ _LOCKED = (
 )
 
 
-def keys(db: sa.Connection, devices: Sequence[bytes]) -> Sequence[bytes | None]:
+def device_keys(db: sa.Connection, devices: Sequence[bytes]) -> Sequence[bytes | None]:
     """The public keys of these devices."""
     d = t.device.c
     rows = db.execute(sa.select(d.id, d.public_key).where(d.id.in_(devices)))
@@ -155,19 +177,21 @@ _CHARGE = (
 )
 
 
-def renew(db: sa.Connection, device: bytes, valid_until: float, level: str) -> None:
+def renew_device(db: sa.Connection, device: bytes, valid_until: float, level: str) -> None:
     """The end of a new certificate."""
     values = {"valid_until": min(valid_until, _FOREVER), "level": level}
     db.execute(t.device.update().where(t.device.c.id == device).values(values))
 
 
-def revoke(db: sa.Connection, device: bytes, now: float) -> bool:
+def revoke_device(
+    db: sa.Connection, device: bytes, now: float, audit: AuditEntry | None = None
+) -> bool:
     """Once; the record stays, so that the device cannot pass for one that was forgotten."""
     d = t.device.c
     done = db.execute(
         t.device.update().where(d.id == device, d.revoked_at.is_(None)).values(revoked_at=now)
     )
-    return done.rowcount == 1
+    return audited(db, audit, done.rowcount == 1)
 
 
 def use_nonce(db: sa.Connection, device: bytes, nonce: int) -> bool:
@@ -180,7 +204,7 @@ def use_nonce(db: sa.Connection, device: bytes, nonce: int) -> bool:
     return raised.rowcount == 1
 
 
-def forget(db: sa.Connection, device: bytes) -> None:
+def forget_device(db: sa.Connection, device: bytes) -> None:
     """Drop a device's key, nonce and record."""
     db.execute(t.device.delete().where(t.device.c.id == device))
 
@@ -197,10 +221,3 @@ def settle(db: sa.Connection, round_id: bytes) -> None:
     db.execute(t.device.update().where(d.id.in_(came)).values(counted_step=step))
     absent = sa.select(a.device_id).where(a.round_id == round_id, a.device_id.not_in(came))
     db.execute(t.device.update().where(d.id.in_(absent)).values(last_step=d.counted_step))
-
-
-def is_assigned(db: sa.Connection, round_id: bytes, device: bytes) -> bool:
-    """Does the device have a place in that round?"""
-    a = t.assignment.c
-    query = sa.select(a.device_id).where(a.round_id == round_id, a.device_id == device)
-    return db.scalar(query) is not None

@@ -1,6 +1,6 @@
-"""The item catalogue in SQL: an item keeps its row for ever, a row is never given twice.
+"""The item catalogue in SQL, with attributes: import, search, and which items are alike.
 
-Items with their attributes in SQL: import, search, and who is like whom.
+An item keeps its row for ever, and a row is never given twice.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from fedrap_coordinator.domain.records import (
     Attribute,
+    AuditEntry,
     CataloguePage,
     Extent,
     Imported,
@@ -18,16 +19,17 @@ from fedrap_coordinator.domain.records import (
     NewItem,
 )
 from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.sql_admin import audited
 
 
-def add(db: sa.Connection, items: Sequence[str]) -> int:
+def add_items(db: sa.Connection, items: Sequence[str]) -> int:
     """Rows for new items; retired ones among `items` come back. Returns how many are new."""
     _one_at_a_time(db)
     found = db.execute(sa.select(t.item.c.item_id, t.item.c.retired))
     known = {row.item_id: row.retired for row in found}
     fresh = [name for name in dict.fromkeys(items) if name not in known]
     if fresh:
-        rows = [{"row": len(known) + place, "item_id": name} for place, name in enumerate(fresh)]
+        rows = [{"row": len(known) + number, "item_id": name} for number, name in enumerate(fresh)]
         db.execute(t.item.insert(), rows)
     back = _mark(db, [name for name in items if known.get(name)], retired=False)
     if fresh or back:
@@ -35,7 +37,7 @@ def add(db: sa.Connection, items: Sequence[str]) -> int:
     return len(fresh)
 
 
-def retire(db: sa.Connection, items: Sequence[str]) -> int:
+def retire_items(db: sa.Connection, items: Sequence[str]) -> int:
     """Mark items as not to be shown. Returns how many were shown before."""
     _one_at_a_time(db)
     count = _mark(db, items, retired=True)
@@ -44,13 +46,13 @@ def retire(db: sa.Connection, items: Sequence[str]) -> int:
     return count
 
 
-def view(db: sa.Connection, start: int) -> CataloguePage:
+def catalogue(db: sa.Connection, start: int) -> CataloguePage:
     """The items from row `start` on, and all retired rows."""
     names = sa.select(t.item.c.item_id).where(t.item.c.row >= start).order_by(t.item.c.row)
-    items = list(db.scalars(names))
+    found = list(db.scalars(names))
     gone = sa.select(t.item.c.row).where(t.item.c.retired).order_by(t.item.c.row)
     retired = list(db.scalars(gone))
-    return CataloguePage(_version(db), items, retired)
+    return CataloguePage(_version(db), found, retired)
 
 
 def extent(db: sa.Connection) -> Extent:
@@ -95,11 +97,13 @@ def _raise_version(db: sa.Connection) -> None:
 _MANY = 500  # parameters of one statement
 
 
-def import_items(db: sa.Connection, items: Sequence[NewItem]) -> Imported:
+def import_items(
+    db: sa.Connection, items: Sequence[NewItem], audit: AuditEntry | None = None
+) -> Imported:
     """Rows for new items, attributes for all; the last line of an item counts."""
     wanted = {item.id: item for item in items}
     before = {row.item_id: row.retired for row in db.execute(t.item.select())}
-    added = add(db, list(wanted))
+    added = add_items(db, list(wanted))
     returned = sum(bool(before.get(name)) for name in wanted)
     a = t.item_attribute
     rows = {
@@ -125,7 +129,8 @@ def import_items(db: sa.Connection, items: Sequence[NewItem]) -> Imported:
     ]
     if fresh:
         db.execute(a.insert(), fresh)
-    return Imported(added, returned, sum(item.id in before for item in changed))
+    known_before = sum(item.id in before for item in changed)
+    return audited(db, audit, Imported(added, returned, known_before))
 
 
 def alike(db: sa.Connection, start: int) -> Sequence[Attribute]:
@@ -139,7 +144,7 @@ def alike(db: sa.Connection, start: int) -> Sequence[Attribute]:
     return sorted((row.row, row.name, row.value) for row in db.execute(query))
 
 
-def find(db: sa.Connection, start: int, count: int, search: str) -> Sequence[ItemRow]:
+def items(db: sa.Connection, start: int, count: int, search: str = "") -> Sequence[ItemRow]:
     """From row `start` on."""
     i, a = t.item.c, t.item_attribute.c
     query = t.item.select().where(i.row >= start).order_by(i.row).limit(count)

@@ -7,15 +7,23 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from fedrap_coordinator.domain.records import Facts, Quality, ReleaseRow, StoredRelease
-from fedrap_coordinator.domain.rounds import Phase
+from fedrap_coordinator.domain.records import (
+    AuditEntry,
+    Facts,
+    Quality,
+    ReleaseRow,
+    StoredRelease,
+)
+from fedrap_coordinator.domain.rounds import OVER, Phase
+from fedrap_coordinator.errors import AlreadyReleased
 from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.sql_admin import audited
 
-_OVER = (Phase.RELEASED.value, Phase.ABANDONED.value)
+_OVER = tuple(phase.value for phase in OVER)
 
 
 def insert_release(db: sa.Connection, release: StoredRelease) -> None:
-    """Keep a version of C and its facts; ValueError when its step or version was released."""
+    """Keep a version of C and its facts; raises AlreadyReleased."""
     facts = release.facts
     try:
         db.execute(
@@ -42,10 +50,10 @@ def insert_release(db: sa.Connection, release: StoredRelease) -> None:
             )
         )
     except IntegrityError as error:
-        raise ValueError(f"step {release.step} or its version was released before") from error
+        raise AlreadyReleased(f"step {release.step} or its version was released before") from error
 
 
-def find_release(db: sa.Connection, version: int | None) -> StoredRelease | None:
+def release(db: sa.Connection, version: int | None) -> StoredRelease | None:
     """A version of C, or the latest."""
     query = t.release.select().order_by(t.release.c.version.desc()).limit(1)
     if version is not None:
@@ -68,7 +76,7 @@ def latest_version(db: sa.Connection) -> int | None:
     return None if found is None else int(found)
 
 
-def roll_back(db: sa.Connection, release: StoredRelease) -> None:
+def roll_back(db: sa.Connection, release: StoredRelease, audit: AuditEntry | None = None) -> None:
     """An earlier C under a new version; what was collected for the one before is destroyed."""
     r = t.round_.c
     open_ones = [bytes(one) for one in db.scalars(sa.select(r.id).where(r.phase.not_in(_OVER)))]
@@ -80,9 +88,10 @@ def roll_back(db: sa.Connection, release: StoredRelease) -> None:
             .values(phase=Phase.ABANDONED.value, closed_at=release.facts.made_at)
         )
         db.execute(t.update.update().where(t.update.c.round_id == round_id).values(body=None))
+    audited(db, audit, None)
 
 
-def prune(db: sa.Connection, keep: int) -> int:
+def prune_releases(db: sa.Connection, keep: int) -> int:
     """Drop all bodies but the last `keep`; facts stay."""
     v = t.release.c.version
     last = db.scalar(sa.select(v).order_by(v.desc()).offset(max(1, keep) - 1).limit(1))
@@ -91,7 +100,7 @@ def prune(db: sa.Connection, keep: int) -> int:
     return int(db.execute(t.release.delete().where(v < last)).rowcount)
 
 
-def history(db: sa.Connection, count: int) -> Sequence[ReleaseRow]:
+def release_history(db: sa.Connection, count: int) -> Sequence[ReleaseRow]:
     """Newest first."""
     f = t.release_fact
     kept = sa.exists().where(t.release.c.version == f.c.version).label("kept")
@@ -106,7 +115,7 @@ def _facts(row: sa.Row[tuple[object, ...]]) -> Facts:
     return Facts(row.made_at, row.items, row.zeros, row.whole_bytes, row.delta_bytes)
 
 
-def add_quality(db: sa.Connection, quality: Quality) -> None:
+def add_quality(db: sa.Connection, quality: Quality, audit: AuditEntry | None = None) -> None:
     """The same metric of the same version is replaced."""
     q = t.quality.c
     same = sa.and_(q.version == quality.version, q.metric == quality.metric)
@@ -120,9 +129,10 @@ def add_quality(db: sa.Connection, quality: Quality) -> None:
             note=quality.note,
         )
     )
+    audited(db, audit, None)
 
 
-def find_quality(db: sa.Connection, count: int) -> Sequence[Quality]:
+def quality(db: sa.Connection, count: int) -> Sequence[Quality]:
     """Newest version first."""
     q = t.quality.c
     rows = db.execute(t.quality.select().order_by(q.version.desc(), q.metric).limit(count))

@@ -1,30 +1,28 @@
-"""Rounds, updates and releases in SQL."""
+"""Rounds in SQL: opened, moved on, slots given, updates kept, released."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import sqlalchemy as sa
 
 from fedrap_coordinator.domain import decisions
 from fedrap_coordinator.domain.decisions import (
-    RoundCounts,
-    Rule,
     SlotRequest,
     SlotResult,
+    SlotRule,
     Submission,
     SubmissionResult,
 )
 from fedrap_coordinator.domain.records import Charge, RoundRow, StoredRelease
-from fedrap_coordinator.domain.rounds import OVER, Phase, Round
+from fedrap_coordinator.domain.rounds import OVER, Phase, Round, RoundCounts
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store import sql_devices
 from fedrap_coordinator.store.sql_releases import insert_release
 
 _OVER = tuple(phase.value for phase in OVER)
 # What every batch asks is built once: building cost as much as running it.
-_TALLY = (
+_COUNTS = (
     sa.select(t.round_.c.phase, t.round_.c.assigned, t.round_.c.accepted)
     .where(t.round_.c.id == sa.bindparam("round"))
     .with_for_update()
@@ -33,7 +31,7 @@ _CAME = sa.and_(
     t.update.c.round_id == t.assignment.c.round_id,
     t.update.c.device_id == t.assignment.c.device_id,
 )
-_PLACES = (
+_ASSIGNED = (
     sa.select(t.assignment.c.device_id, t.update.c.digest)
     .select_from(t.assignment.outerjoin(t.update, _CAME))
     .where(
@@ -68,7 +66,7 @@ def open_round(db: sa.Connection, round_: Round, plan: bytes) -> bool:
 
 
 def current_round(db: sa.Connection) -> tuple[Round, bytes] | None:
-    """The round that is not over, with its places and updates."""
+    """The round that is not over, with its slots and updates."""
     row = db.execute(t.round_.select().where(t.round_.c.phase.not_in(_OVER))).first()
     if row is None:
         return None
@@ -91,7 +89,7 @@ def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
 
 
 def charges_after(db: sa.Connection, round_id: bytes, after: bytes, count: int) -> Sequence[Charge]:
-    """Up to `count` places of devices beyond `after`, in order of device."""
+    """Up to `count` slots of devices beyond `after`, in order of device."""
     a, u = t.assignment.c, t.update.c
     query = (
         sa.select(a.device_id, u.digest)
@@ -107,7 +105,7 @@ def set_phase(
     db: sa.Connection,
     round_id: bytes,
     phase: Phase,
-    was: Phase | None,
+    was: Phase | None = None,
     now: float | None = None,
 ) -> bool:
     """Keep a phase; a round that is over has its end, and loses its sealed bodies."""
@@ -124,63 +122,61 @@ def set_phase(
     return True
 
 
-def round_phase(db: sa.Connection, round_id: bytes) -> Phase | None:
-    """The phase of any round ever opened."""
-    found = db.scalar(sa.select(t.round_.c.phase).where(t.round_.c.id == round_id))
-    return None if found is None else Phase(found)
-
-
 def assign_slots(
-    db: sa.Connection, round_id: bytes, asks: Sequence[SlotRequest], rule: Rule, now: float
+    db: sa.Connection,
+    round_id: bytes,
+    requests: Sequence[SlotRequest],
+    rule: SlotRule,
+    now: float,
 ) -> tuple[Sequence[SlotResult], RoundCounts]:
-    """Read with locks, decide, write: nobody else gives a place in this round meanwhile."""
-    tally, names = _locked(db, round_id), sorted({ask.device for ask in asks})
+    """Read with locks, decide, write: nobody else gives a slot in this round meanwhile."""
+    counts, names = _locked(db, round_id), sorted({one.device for one in requests})
     devices, a = sql_devices.locked(db, names), t.assignment.c
-    had = db.scalars(
+    assigned = db.scalars(
         sa.select(a.device_id).where(a.round_id == round_id, a.device_id.in_(names))
     ).all()
-    batch = decisions.assign_slots(asks, tally, devices, map(bytes, had), rule, now)
+    batch = decisions.assign_slots(requests, counts, devices, map(bytes, assigned), rule, now)
     sql_devices.charge(db, batch.devices.values())
-    if not batch.assigned:
-        return batch.answers, tally
-    rows = [{"round_id": round_id, "device_id": device} for device in batch.assigned]
-    db.execute(t.assignment.insert(), rows)
-    tally = replace(tally, assigned=tally.assigned + len(rows))
-    _count(db, round_id, assigned=tally.assigned)
-    return batch.answers, tally
+    if batch.assigned:
+        rows = [{"round_id": round_id, "device_id": device} for device in batch.assigned]
+        db.execute(t.assignment.insert(), rows)
+        _count(db, round_id, assigned=batch.counts.assigned)
+    return batch.results, batch.counts
 
 
 def add_updates(
-    db: sa.Connection, round_id: bytes, sent: Sequence[Submission], most: int, now: float
+    db: sa.Connection,
+    round_id: bytes,
+    submissions: Sequence[Submission],
+    max_updates: int,
+    now: float,
 ) -> tuple[Sequence[SubmissionResult], RoundCounts]:
     """Read with locks, decide, write: nobody else adds to this round or ends it meanwhile."""
-    tally, names = _locked(db, round_id), sorted({one.device for one in sent})
+    counts, names = _locked(db, round_id), sorted({one.device for one in submissions})
     devices = sql_devices.locked(db, names)
-    rows = db.execute(_PLACES, {"round": round_id, "devices": names}).all()
-    places = frozenset(bytes(device) for device, _ in rows)
+    rows = db.execute(_ASSIGNED, {"round": round_id, "devices": names}).all()
+    assigned = frozenset(bytes(device) for device, _ in rows)
     digests = {bytes(device): bytes(digest) for device, digest in rows if digest is not None}
-    batch = decisions.add_updates(sent, tally, devices, places, digests, most, now)
+    batch = decisions.add_updates(submissions, counts, devices, assigned, digests, max_updates, now)
     sql_devices.charge(db, batch.devices.values())
-    if not batch.stored:
-        return batch.answers, tally
-    db.execute(
-        _ADD,
-        [
-            {
-                "round_id": round_id, "device_id": one.device, "digest": one.digest,
-                "body": one.body, "received_at": now,
-            }
-            for one in batch.stored
-        ],
-    )  # fmt: skip
-    tally = replace(tally, accepted=tally.accepted + len(batch.stored))
-    _count(db, round_id, accepted=tally.accepted)
-    return batch.answers, tally
+    if batch.stored:
+        db.execute(
+            _ADD,
+            [
+                {
+                    "round_id": round_id, "device_id": one.device, "digest": one.digest,
+                    "body": one.body, "received_at": now,
+                }
+                for one in batch.stored
+            ],
+        )  # fmt: skip
+        _count(db, round_id, accepted=batch.counts.accepted)
+    return batch.results, batch.counts
 
 
 def _locked(db: sa.Connection, round_id: bytes) -> RoundCounts:
     """The round, for this transaction alone until it ends."""
-    row = db.execute(_TALLY, {"round": round_id}).first()
+    row = db.execute(_COUNTS, {"round": round_id}).first()
     return (
         RoundCounts(None)
         if row is None
@@ -190,13 +186,6 @@ def _locked(db: sa.Connection, round_id: bytes) -> RoundCounts:
 
 def _count(db: sa.Connection, round_id: bytes, **counts: int) -> None:
     db.execute(t.round_.update().where(t.round_.c.id == round_id).values(**counts))
-
-
-def update_digest(db: sa.Connection, round_id: bytes, device: bytes) -> bytes | None:
-    """Digest of a device's update in a round."""
-    u = t.update.c
-    digest = db.scalar(sa.select(u.digest).where(u.round_id == round_id, u.device_id == device))
-    return None if digest is None else bytes(digest)
 
 
 def sealed_after(

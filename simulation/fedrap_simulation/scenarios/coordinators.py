@@ -25,6 +25,7 @@ from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.identity.enrolment import Registry
 from fedrap_coordinator.keyring import Keyring, open_keyring
 from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
@@ -69,7 +70,7 @@ class InProcessCoordinator:
     """create_app of the product, without a socket, on whatever clock the loop has."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float], noise: bytes) -> None:
-        self._settings, self._clock = settings, clock
+        self._settings, self._sources = settings, Sources(clock, monotonic=clock)
         self._store = MemoryStore()
         self.keyring = Keyring(new_private_key(), noise)
         self._entrance = InProcess()
@@ -78,7 +79,7 @@ class InProcessCoordinator:
         self.session: aiohttp.ClientSession | None = None
 
     async def start(self, items: Sequence[str]) -> None:
-        app = create_app(self._settings, self._store, self.keyring, self._clock)
+        app = create_app(self._settings, self._store, self.keyring, self._sources)
         app.freeze()
         await app[COORDINATOR].start()
         # On a clock that jumps a tick costs as much as any other event, so they are few.

@@ -16,7 +16,7 @@ from fedrap.rounds import ledger
 from fedrap_coordinator.domain.records import RoundRow, StoredRelease
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds.aggregation import Aggregator
+from fedrap_coordinator.rounds.aggregation import SealedAggregator
 from fedrap_coordinator.rounds.releases import load_model, next_model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
@@ -151,7 +151,7 @@ class InvariantChecker:
         task = await store.task_id(bytes(16))
         model, plan = load_model(before), decode_value(Plan, row.plan)
         bodies = _one_by_one([sent.bodies[device] for device in came])
-        aggregator = Aggregator(keyring, self._settings.serve.max_body_bytes)
+        aggregator = SealedAggregator(keyring, self._settings.serve.max_body_bytes)
         summed = await aggregator.total(bodies, model.common, plan, task, row.step)
         size = load_model(after).common.size
         extent = await store.extent()

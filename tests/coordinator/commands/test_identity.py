@@ -46,11 +46,15 @@ def in_store(act: Callable[[SqlStore], Awaitable[None]]) -> None:
 
 
 def test_keys_are_listed_and_turned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = out(capsys, "keys", "list")
+    first = out(capsys, "keys", "list")["keys"]
     assert [key["state"] for key in first] == ["active", "next"]
     assert main(["keys", "rotate"]) == 0
     assert first[1]["id"] in capsys.readouterr().err
-    assert [key["state"] for key in out(capsys, "keys", "list")] == ["retired", "active", "next"]
+    assert [key["state"] for key in out(capsys, "keys", "list")["keys"]] == [
+        "retired",
+        "active",
+        "next",
+    ]
     secrets = [path.read_text().strip() for path in (tmp_path / "keys").glob("*.key")]
     assert not any(secret in json.dumps(first) for secret in secrets)
 
@@ -61,11 +65,11 @@ def test_devices_are_listed_and_revoked(capsys: pytest.CaptureFixture[str]) -> N
         await store.enrol(b"token", DEVICE, b"key", 1.0)
 
     in_store(enrol)
-    (shown,) = out(capsys, "devices", "list", "--json")
+    (shown,) = out(capsys, "devices", "list", "--json")["devices"]
     assert (shown["device"], shown["revoked"]) == (DEVICE.hex(), False)
     assert main(["devices", "revoke", DEVICE.hex()]) == 0
-    assert out(capsys, "devices", "list", "--json")[0]["revoked"]
-    assert out(capsys, "devices", "list", "--json", "--after", DEVICE.hex()) == []
+    assert out(capsys, "devices", "list", "--json")["devices"][0]["revoked"]
+    assert out(capsys, "devices", "list", "--json", "--after", DEVICE.hex()) == {"devices": []}
     assert main(["devices", "revoke", DEVICE.hex()]) == 2
     assert "revoked before" in capsys.readouterr().err
 
@@ -75,7 +79,7 @@ def test_issuers_come_from_pem_files(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "public.pem").write_bytes(public)
     (tmp_path / "private.pem").write_bytes(private)
     assert main(["issuers", "add", "shop", "public.pem"]) == 0
-    assert [one["name"] for one in out(capsys, "issuers", "list")] == ["shop"]
+    assert [one["name"] for one in out(capsys, "issuers", "list")["issuers"]] == ["shop"]
     for argv, says in (
         (["issuers", "add", "shop", "public.pem"], "one of that name"),
         (["issuers", "add", "other", "private.pem"], "not a public key"),
@@ -88,7 +92,7 @@ def test_issuers_come_from_pem_files(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert main(argv) == 2
         assert says in capsys.readouterr().err
     assert main(["issuers", "remove", "shop"]) == 0
-    assert out(capsys, "issuers", "list") == []
+    assert out(capsys, "issuers", "list") == {"issuers": []}
 
 
 def test_a_bearer_token_is_shown_once_and_kept_as_a_hash(
@@ -98,12 +102,11 @@ def test_a_bearer_token_is_shown_once_and_kept_as_a_hash(
     token = capsys.readouterr().out.strip()
     assert len(token) >= 40
     assert main(["admin", "add", "ann", "--role", "viewer"]) == 2
-    assert [(one["name"], one["role"]) for one in out(capsys, "admin", "list")] == [
-        ("ann", "operator")
-    ]
+    (ann,) = out(capsys, "admin", "list")["admins"]
+    assert (ann["name"], ann["role"]) == ("ann", "operator")
     assert not any(token.encode() in path.read_bytes() for path in tmp_path.glob("fedrap.sqlite*"))
     assert main(["admin", "remove", "ann"]) == 0
-    assert out(capsys, "admin", "list") == []
+    assert out(capsys, "admin", "list") == {"admins": []}
     found = out(capsys, "audit")
     assert found["broken_at"] is None
     assert [(row["action"], row["outcome"]) for row in found["rows"]] == [
@@ -115,7 +118,9 @@ def test_a_bearer_token_is_shown_once_and_kept_as_a_hash(
     assert token not in json.dumps(found)
 
 
-def test_the_ledger_is_checked_and_a_breach_is_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ledger_is_checked_and_a_violation_is_exit_1(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     plan = encode_value(Plan(privacy=Privacy(separation=2, cap=2, noise=1.5)))
 
     async def release(store: SqlStore, step: int) -> None:
@@ -135,18 +140,18 @@ def test_the_ledger_is_checked_and_a_breach_is_exit_1(capsys: pytest.CaptureFixt
         await release(store, 4)
 
     in_store(well)
-    books = out(capsys, "privacy", "ledger", "--json")
-    assert (books["rounds_released"], books["breaches"]) == (2, [])
-    assert [line["noise"] for line in books["rounds"]] == [1.5, 1.5]
-    assert all(line["phase"] == Phase.RELEASED for line in books["rounds"])
+    ledger = out(capsys, "privacy", "ledger", "--json")
+    assert (ledger["rounds_released"], ledger["violations"]) == (2, [])
+    assert [line["noise"] for line in ledger["rounds"]] == [1.5, 1.5]
+    assert all(line["phase"] == Phase.RELEASED for line in ledger["rounds"])
     in_store(badly)
-    books = out(capsys, "privacy", "ledger", "--charges", code=1)
-    assert books["breaches"] == [
+    ledger = out(capsys, "privacy", "ledger", "--charges", code=1)
+    assert ledger["violations"] == [
         "step 4: a device is charged for 3 steps, K 2",
         "step 4: a device counted 1 steps apart, b 2",
     ]
-    assert [one["device"] for one in books["charges"]] == [1, 1, 1]
-    assert DEVICE.hex() not in json.dumps(books)
+    assert [one["device"] for one in ledger["charges"]] == [1, 1, 1]
+    assert DEVICE.hex() not in json.dumps(ledger)
     assert main(["privacy", "ledger"]) == 1
     assert "rounds_left: 97" in capsys.readouterr().out
 

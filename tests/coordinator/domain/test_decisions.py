@@ -47,7 +47,7 @@ def test_the_rule_at_both_neighbours_of_its_limits(
 
 
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 6), st.integers(1, 6))
-def test_no_sequence_of_requests_breaks_the_promise(
+def test_no_sequence_of_requests_breaks_the_guarantee(
     steps: Sequence[int], separation: int, cap: int
 ) -> None:
     rule = Privacy(separation=separation, cap=cap)
@@ -64,7 +64,7 @@ def test_no_sequence_of_requests_breaks_the_promise(
 async def _assign_all(
     store: Store, steps: Sequence[int], rule: Privacy
 ) -> list[tuple[bool | None, int, int | None]]:
-    """Each step asked for in a round of its own: the answer, and the device's books after it."""
+    """Each step asked for in a round of its own: the answer, and the device's record after it."""
     await store.open()
     try:
         await store.add_tokens([b"token"], 1.0)

@@ -1,4 +1,4 @@
-"""The law of rounds: every pair of phases, both neighbours of every limit."""
+"""The state machine of rounds: every pair of phases, both neighbours of every limit."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fedrap_coordinator.domain.rounds import (
     IllegalTransition,
     Phase,
     Round,
+    RoundCounts,
     RoundLimits,
 )
 
@@ -105,23 +106,29 @@ def test_a_tick_follows_the_table_and_a_second_one_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("max_updates", "over_selection", "places"), [(5, 1.0, 5), (10, 1.3, 13), (2, 10.0, 20)]
+    ("max_updates", "over_selection", "slots"), [(5, 1.0, 5), (10, 1.3, 13), (2, 10.0, 20)]
 )
-def test_there_is_room_for_more_devices_than_updates_are_wanted(
-    max_updates: int, over_selection: float, places: int
+def test_there_are_slots_for_more_devices_than_updates_are_wanted(
+    max_updates: int, over_selection: float, slots: int
 ) -> None:
     limits = RoundLimits(max_updates=max_updates, over_selection=over_selection)
-    assert a_round(assigned=places - 1).has_room(limits)
-    assert not a_round(assigned=places).has_room(limits)
+    assert RoundCounts(Phase.COLLECTING, slots - 1).has_slot(limits.slots)
+    assert not RoundCounts(Phase.COLLECTING, slots).has_slot(limits.slots)
 
 
-@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.COLLECTING])
-def test_there_is_no_room_in_a_round_that_does_not_collect(phase: Phase) -> None:
-    assert not a_round(phase).has_room(LIMITS)
+def test_a_round_takes_max_updates_and_not_one_more() -> None:
+    assert RoundCounts(Phase.COLLECTING, 9, 4).takes_update(5)
+    assert not RoundCounts(Phase.COLLECTING, 9, 5).takes_update(5)
 
 
-def test_counting_gives_a_new_round_and_leaves_the_old_one() -> None:
-    before = a_round()
+@pytest.mark.parametrize("phase", [None, *(one for one in Phase if one is not Phase.COLLECTING)])
+def test_there_is_no_room_in_a_round_that_does_not_collect(phase: Phase | None) -> None:
+    assert not RoundCounts(phase).has_slot(5)
+    assert not RoundCounts(phase).takes_update(5)
+
+
+def test_counting_gives_new_counts_and_leaves_the_old_ones() -> None:
+    before = RoundCounts(Phase.COLLECTING)
     after = before.with_assigned().with_assigned().with_accepted()
     assert (after.assigned, after.accepted) == (2, 1)
     assert (before.assigned, before.accepted) == (0, 0)

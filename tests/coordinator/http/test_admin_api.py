@@ -19,9 +19,10 @@ from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
+from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.keys import new_private_key, public_point
-from testkit.harness import EncodedRelease, serve, small_settings
+from testkit.harness import LiveServer, serve, small_settings
 
 POINT = public_point(new_private_key().public_key()).hex()
 CALLS: dict[str, tuple[str, str, Any]] = {
@@ -49,10 +50,10 @@ CALLS: dict[str, tuple[str, str, Any]] = {
 
 
 @dataclass
-class Face:
+class AdminClient:
     """A running coordinator, its admin API, and a token for each role."""
 
-    served: EncodedRelease
+    served: LiveServer
     keyring: Keyring
     client: TestClient[Any, Any]
     tokens: dict[str, str]
@@ -72,18 +73,18 @@ class Face:
 
 
 @pytest_asyncio.fixture
-async def face() -> AsyncIterator[Face]:
+async def api() -> AsyncIterator[AdminClient]:
     store, keyring = MemoryStore(), fresh_keyring()
     settings = small_settings(updates=1, separation=1)
     async with serve(settings, store, keyring) as served:
-        admin = AdminActions(store, settings, lambda: 5.0, "test")
-        tokens = {role.value: await admin.add_admin(role.value, role) for role in Role}
+        admin = AdminActions(store, settings, Sources(lambda: 5.0), "test")
+        tokens = {role.value: (await admin.add_admin(role.value, role)).token for role in Role}
         tokens |= {"nobody": "not-a-token"}
         app = create_admin_app(
-            settings, store, keyring, lambda: 6.0, served.app[MONITOR], Metrics()
+            settings, store, keyring, Sources(lambda: 6.0), served.app[MONITOR], Metrics()
         )
         async with TestClient(TestServer(app)) as client:
-            yield Face(served, keyring, client, tokens)
+            yield AdminClient(served, keyring, client, tokens)
 
 
 def problem(answer: dict[str, Any]) -> str:
@@ -97,45 +98,47 @@ def test_every_right_has_a_call_here() -> None:
 @pytest.mark.parametrize("role", [*Role, "nobody", None])
 @pytest.mark.parametrize("action", sorted(CALLS))
 async def test_each_role_does_what_it_may_and_nothing_else(
-    face: Face, action: str, role: str | None
+    api: AdminClient, action: str, role: str | None
 ) -> None:
-    player = await face.served.player()
+    player = await api.served.player()
     await player.join()  # so that there is a version to go back to
     method, path, body = CALLS[action]
-    status, answer = await face.call(role, method, path.replace("DEVICE", player.id.hex()), body)
+    status, answer = await api.call(role, method, path.replace("DEVICE", player.id.hex()), body)
     if role in (None, "nobody"):
         assert (status, problem(answer)) == (401, "unknown-admin")
     elif role in PERMISSIONS[action]:
         assert status == 200, answer
     else:
         assert (status, problem(answer)) == (403, "not-allowed")
-        last = (await face.audit())[-1]
+        last = (await api.audit())[-1]
         assert (last["who"], last["action"], last["outcome"]) == (role, action, "not-allowed")
 
 
-async def test_a_revoked_device_is_shut_out_at_once_and_the_audit_says_by_whom(face: Face) -> None:
-    player = await face.served.player()
+async def test_a_revoked_device_is_shut_out_at_once_and_the_audit_says_by_whom(
+    api: AdminClient,
+) -> None:
+    player = await api.served.player()
     assert (await player.ask()).status == 200
     path = f"/admin/v1/devices/{player.id.hex()}/revoke"
-    assert (await face.call("operator", "POST", path))[0] == 200
+    assert (await api.call("operator", "POST", path))[0] == 200
     assert (await player.ask()).problem == "revoked"
-    assert problem((await face.call("operator", "POST", path))[1]) == "not-found"
-    nonsense = await face.call("operator", "POST", "/admin/v1/devices/zz/revoke")
+    assert problem((await api.call("operator", "POST", path))[1]) == "not-found"
+    nonsense = await api.call("operator", "POST", "/admin/v1/devices/zz/revoke")
     assert problem(nonsense[1]) == "malformed"
-    kept = [row for row in await face.audit() if row["action"] == "revoke"]
+    kept = [row for row in await api.audit() if row["action"] == "revoke"]
     assert [(row["who"], row["target"], row["outcome"]) for row in kept] == [
         ("operator", player.id.hex(), "done"),
         ("operator", player.id.hex(), "refused"),
     ]
-    (shown,) = (await face.call("operator", "GET", "/admin/v1/devices"))[1]["devices"]
+    (shown,) = (await api.call("operator", "GET", "/admin/v1/devices"))[1]["devices"]
     assert (shown["revoked"], shown["charged"]) == (True, 1)
 
 
-async def test_tokens_enrol_devices_and_stay_out_of_the_audit(face: Face) -> None:
-    status, answer = await face.call("operator", "POST", "/admin/v1/tokens", {"count": 2})
+async def test_tokens_enrol_devices_and_stay_out_of_the_audit(api: AdminClient) -> None:
+    status, answer = await api.call("operator", "POST", "/admin/v1/tokens", {"count": 2})
     assert (status, len(set(answer["tokens"]))) == (200, 2)
-    rows = json.dumps(await face.audit())
-    assert not any(token in rows for token in [*answer["tokens"], *face.tokens.values()])
+    rows = json.dumps(await api.audit())
+    assert not any(token in rows for token in [*answer["tokens"], *api.tokens.values()])
 
 
 @pytest.mark.parametrize(
@@ -152,56 +155,56 @@ async def test_tokens_enrol_devices_and_stay_out_of_the_audit(face: Face) -> Non
     ],
 )
 async def test_bad_input_is_a_problem_and_never_a_500(
-    face: Face, method: str, path: str, body: Any
+    api: AdminClient, method: str, path: str, body: Any
 ) -> None:
-    status, answer = await face.call("operator", method, path, body)
+    status, answer = await api.call("operator", method, path, body)
     assert (status, problem(answer)) == (400, "malformed")
 
 
-async def test_issuers_are_added_once_listed_and_removed(face: Face) -> None:
+async def test_issuers_are_added_once_listed_and_removed(api: AdminClient) -> None:
     call = ("privacy", "POST", "/admin/v1/issuers")
-    assert (await face.call(*call, {"name": "shop", "public_key": POINT}))[0] == 200
-    again = await face.call(*call, {"name": "shop", "public_key": POINT})
+    assert (await api.call(*call, {"name": "shop", "public_key": POINT}))[0] == 200
+    again = await api.call(*call, {"name": "shop", "public_key": POINT})
     assert (again[0], problem(again[1])) == (409, "exists-already")
     for bad in ({"name": "x", "public_key": "04" + "00" * 64}, {"name": "", "public_key": POINT}):
-        assert (await face.call(*call, bad))[0] == 400
-    (shown,) = (await face.call("privacy", "GET", "/admin/v1/issuers"))[1]["issuers"]
+        assert (await api.call(*call, bad))[0] == 400
+    (shown,) = (await api.call("privacy", "GET", "/admin/v1/issuers"))[1]["issuers"]
     assert (shown["name"], shown["public_key"]) == ("shop", POINT)
-    assert (await face.call("privacy", "DELETE", "/admin/v1/issuers/shop"))[0] == 200
-    assert (await face.call("privacy", "DELETE", "/admin/v1/issuers/shop"))[0] == 404
+    assert (await api.call("privacy", "DELETE", "/admin/v1/issuers/shop"))[0] == 200
+    assert (await api.call("privacy", "DELETE", "/admin/v1/issuers/shop"))[0] == 404
 
 
 @pytest.mark.spec("7.5", "7.6")
-async def test_the_ledger_counts_what_happened_and_names_no_device(face: Face) -> None:
-    players = [await face.served.player() for _ in range(3)]
+async def test_the_ledger_counts_what_happened_and_names_no_device(api: AdminClient) -> None:
+    players = [await api.served.player() for _ in range(3)]
     for player in (players[0], players[1], players[0]):
         await player.join()
     await players[2].offer()  # a place, no update yet
-    books = (await face.call("viewer", "GET", "/admin/v1/privacy/ledger"))[1]
-    assert (books["rounds_released"], books["rounds_left"], books["breaches"]) == (3, 97, [])
+    books = (await api.call("viewer", "GET", "/admin/v1/privacy/ledger"))[1]
+    assert (books["rounds_released"], books["rounds_left"], books["violations"]) == (3, 97, [])
     assert (books["devices_charged"], books["devices_by_charges"]) == (3, {"1": 2, "2": 1})
     assert [line["charged"] for line in books["rounds"]] == [1, 1, 1, 1]
-    whole = (await face.call("privacy", "GET", "/admin/v1/privacy/charges"))[1]
+    whole = (await api.call("privacy", "GET", "/admin/v1/privacy/charges"))[1]
     assert [one["update"] for one in whole["charges"]] == [True, True, True, False]
     assert whole["charges"][0]["device"] == whole["charges"][2]["device"]
     text = json.dumps([books, whole])
     assert not any(player.id.hex() in text for player in players)
 
 
-async def test_keys_are_listed_without_secrets_and_turned(face: Face) -> None:
-    before = (await face.call("viewer", "GET", "/admin/v1/keys"))[1]["keys"]
-    turned = (await face.call("operator", "POST", "/admin/v1/keys/rotate"))[1]["active"]
-    after = (await face.call("viewer", "GET", "/admin/v1/keys"))[1]["keys"]
+async def test_keys_are_listed_without_secrets_and_turned(api: AdminClient) -> None:
+    before = (await api.call("viewer", "GET", "/admin/v1/keys"))[1]["keys"]
+    turned = (await api.call("operator", "POST", "/admin/v1/keys/rotate"))[1]["active"]
+    after = (await api.call("viewer", "GET", "/admin/v1/keys"))[1]["keys"]
     assert [key["state"] for key in before] == ["active", "next"]
     assert [key["state"] for key in after] == ["retired", "active", "next"]
-    assert after[1]["id"] == turned == face.keyring.seal_id.hex()
+    assert after[1]["id"] == turned == api.keyring.seal_id.hex()
     assert set(after[0]) == {"id", "state", "made_at", "since"}
 
 
-async def test_devices_cannot_reach_the_admin_api_nor_admins_the_rounds(face: Face) -> None:
-    async with face.served.session.get(face.served.url + "/admin/v1/status") as answer:
+async def test_devices_cannot_reach_the_admin_api_nor_admins_the_rounds(api: AdminClient) -> None:
+    async with api.served.session.get(api.served.url + "/admin/v1/status") as answer:
         assert answer.status == 404
-    assert (await face.call("operator", "POST", "/v1/offers"))[0] == 404
+    assert (await api.call("operator", "POST", "/v1/offers"))[0] == 404
 
 
 async def test_without_a_port_there_is_no_admin_api() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +19,16 @@ from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER
 from fedrap_coordinator.http.dashboard import COOKIE, FILES, MONITOR, make_session, read_session
 from fedrap_coordinator.settings import AdminApi
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.memory import MemoryStore
-from testkit.harness import EncodedRelease, serve, small_settings
+from testkit.harness import LiveServer, serve, small_settings
 
 WEB = Path(__file__).parents[3] / "coordinator" / "fedrap_coordinator" / "http" / "static"
 
 
 @dataclass
-class Face:
-    served: EncodedRelease
+class AdminClient:
+    served: LiveServer
     store: MemoryStore
     admin: AdminActions
     url: str
@@ -52,7 +52,7 @@ class Face:
 
 
 @pytest_asyncio.fixture
-async def face() -> AsyncIterator[Face]:
+async def api() -> AsyncIterator[AdminClient]:
     settings = small_settings(updates=2, separation=2, noise=1.0)
     settings = msgspec.structs.replace(settings, admin=AdminApi(port=0))
     store = MemoryStore()
@@ -60,22 +60,22 @@ async def face() -> AsyncIterator[Face]:
         serve(settings, store) as served,
         aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http,
     ):
-        admin = AdminActions(store, settings, time.time, "test")
-        token = await admin.add_admin("ann", Role.VIEWER)
+        admin = AdminActions(store, settings, SYSTEM, "test")
+        token = (await admin.add_admin("ann", Role.VIEWER)).token
         port = served.app[ADMIN_RUNNER].addresses[0][1]
-        yield Face(served, store, admin, f"http://127.0.0.1:{port}", token, http)
+        yield AdminClient(served, store, admin, f"http://127.0.0.1:{port}", token, http)
 
 
-async def test_metrics_say_what_happened_and_name_no_device(face: Face) -> None:
-    players = [await face.served.player() for _ in range(2)]
+async def test_metrics_say_what_happened_and_name_no_device(api: AdminClient) -> None:
+    players = [await api.served.player() for _ in range(2)]
     for player in players:
         await player.join()
     assert (await players[0].ask(99)).status == 409
-    await (await face.served.player()).join()
+    await (await api.served.player()).join()
     assert (await players[0].ask()).problem == "too-soon"
     await asyncio.sleep(0)
-    await face.served.app[MONITOR].look()
-    found = await face.metrics()
+    await api.served.app[MONITOR].look()
+    found = await api.metrics()
     assert found["fedrap_updates_accepted_total"] == 3
     assert found["fedrap_refusals_total,stale-model,offers"] == 1
     assert found["fedrap_refusals_total,too-soon,offers"] == 1
@@ -88,64 +88,64 @@ async def test_metrics_say_what_happened_and_name_no_device(face: Face) -> None:
     assert 0 < found["fedrap_epsilon_spent"] < found["fedrap_epsilon_promised"]
     assert 0 <= found["fedrap_common_zeros"] < 1
     assert "fedrap_ingest_queue" in found
-    text = (await face.get("/metrics", True))[1]
+    text = (await api.get("/metrics", True))[1]
     assert not any(player.id.hex() in text for player in players)
-    overview = json.loads((await face.get("/admin/v1/overview", True))[1])
+    overview = json.loads((await api.get("/admin/v1/overview", True))[1])
     assert overview["rounds"][0]["refused"] == {"too-soon": 1, "stale-model": 1}
     assert overview["rounds"][1]["closed_at"] >= overview["rounds"][1]["opened_at"]
     assert not any(player.id.hex() in json.dumps(overview) for player in players)
 
 
-async def test_metrics_need_a_token_unless_they_are_open(face: Face) -> None:
-    assert (await face.get("/metrics"))[0] == 401
+async def test_metrics_need_a_token_unless_they_are_open(api: AdminClient) -> None:
+    assert (await api.get("/metrics"))[0] == 401
     settings = msgspec.structs.replace(small_settings(), admin=AdminApi(port=0, open_metrics=True))
     async with serve(settings, MemoryStore()) as served:
         port = served.app[ADMIN_RUNNER].addresses[0][1]
-        async with face.http.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        async with api.http.get(f"http://127.0.0.1:{port}/metrics") as answer:
             assert answer.status == 200
 
 
-async def test_alive_and_ready_are_two_things(face: Face) -> None:
-    assert await face.get("/healthz") == (200, '{"status": "ok"}')
-    assert await face.get("/readyz") == (200, '{"ready": true}')
+async def test_alive_and_ready_are_two_things(api: AdminClient) -> None:
+    assert await api.get("/healthz") == (200, '{"status": "ok"}')
+    assert await api.get("/readyz") == (200, '{"ready": true}')
     settings = msgspec.structs.replace(small_settings(), admin=AdminApi(port=0))
     async with serve(settings, MemoryStore(), items=[]) as served:  # nothing to serve yet
         url = f"http://127.0.0.1:{served.app[ADMIN_RUNNER].addresses[0][1]}"
-        async with face.http.get(url + "/readyz") as answer:
+        async with api.http.get(url + "/readyz") as answer:
             assert (answer.status, await answer.json()) == (503, {"ready": False})
-        async with face.http.get(url + "/healthz") as answer:
+        async with api.http.get(url + "/healthz") as answer:
             assert answer.status == 200
 
 
-async def test_a_browser_signs_in_looks_and_may_change_nothing(face: Face) -> None:
-    assert (await face.get("/session"))[0] == 401
-    assert (await face.get("/events"))[0] == 401
-    async with face.http.post(face.url + "/session", json={"token": "no"}) as answer:
+async def test_a_browser_signs_in_looks_and_may_change_nothing(api: AdminClient) -> None:
+    assert (await api.get("/session"))[0] == 401
+    assert (await api.get("/events"))[0] == 401
+    async with api.http.post(api.url + "/session", json={"token": "no"}) as answer:
         assert answer.status == 401
-    async with face.http.post(face.url + "/session", data={"token": face.token}) as answer:
+    async with api.http.post(api.url + "/session", data={"token": api.token}) as answer:
         assert answer.status == 400  # a form of another site
-    operator = await face.admin.add_admin("oto", Role.OPERATOR)
-    async with face.http.post(face.url + "/session", json={"token": operator}) as answer:
+    operator = (await api.admin.add_admin("oto", Role.OPERATOR)).token
+    async with api.http.post(api.url + "/session", json={"token": operator}) as answer:
         said = answer.headers["Set-Cookie"]
         assert (answer.status, await answer.json()) == (200, {"name": "oto", "role": "operator"})
     assert "HttpOnly" in said
     assert "SameSite=Strict" in said
     assert operator not in said
-    assert (await face.get("/admin/v1/devices"))[0] == 200
-    async with face.http.post(face.url + "/admin/v1/tokens", json={"count": 1}) as answer:
+    assert (await api.get("/admin/v1/devices"))[0] == 200
+    async with api.http.post(api.url + "/admin/v1/tokens", json={"count": 1}) as answer:
         assert answer.status == 401  # with a cookie one can only look
-    await face.admin.remove_admin("oto")
-    assert (await face.get("/session"))[0] == 401  # the rights are gone, so is the session
+    await api.admin.remove_admin("oto")
+    assert (await api.get("/session"))[0] == 401  # the rights are gone, so is the session
 
 
-async def test_the_stream_sends_the_document_at_once_and_again(face: Face) -> None:
-    headers = {"Authorization": f"Bearer {face.token}"}
-    async with face.http.get(face.url + "/events", headers=headers) as answer:
+async def test_the_stream_sends_the_document_at_once_and_again(api: AdminClient) -> None:
+    headers = {"Authorization": f"Bearer {api.token}"}
+    async with api.http.get(api.url + "/events", headers=headers) as answer:
         assert answer.content_type == "text/event-stream"
         first = json.loads((await answer.content.readuntil(b"\n\n"))[6:])
         assert (first["round"]["accepted"], first["devices"]["total"]) == (0, 0)
-        await (await face.served.player()).join()
-        await face.served.app[MONITOR].look()
+        await (await api.served.player()).join()
+        await api.served.app[MONITOR].look()
         second = json.loads((await answer.content.readuntil(b"\n\n"))[6:])
         assert second["round"]["accepted"] == 1
 
@@ -169,12 +169,12 @@ def test_a_session_is_ours_and_ends() -> None:
 
 
 async def test_every_file_of_the_page_is_served_with_a_policy_and_names_no_other_place(
-    face: Face,
+    api: AdminClient,
 ) -> None:
     assert {path.name for path in WEB.iterdir()} == set(FILES)
     for name in FILES:
         path = "/" if name == "index.html" else f"/{name}"
-        async with face.http.get(face.url + path) as answer:
+        async with api.http.get(api.url + path) as answer:
             text = await answer.text()
             assert answer.status == 200
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
@@ -183,5 +183,5 @@ async def test_every_file_of_the_page_is_served_with_a_policy_and_names_no_other
 
 
 @pytest.mark.parametrize("path", ["/../settings.py", "/web/page.js", "/page.py"])
-async def test_nothing_else_is_served(face: Face, path: str) -> None:
-    assert (await face.get(path))[0] == 404
+async def test_nothing_else_is_served(api: AdminClient, path: str) -> None:
+    assert (await api.get(path))[0] == 404

@@ -17,7 +17,7 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.http.problems import problem_response
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.logs import JsonLines, configure_logs
-from fedrap_coordinator.rounds.coordinator import Coordinator
+from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core import errors as core
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
@@ -35,6 +35,22 @@ ANSWERED = {
     core.NotFinite: problems.NOT_FINITE,
 }
 OUR_OWN_FAULTS = {core.BrokenModel, core.Diverged}
+
+
+def none() -> float:
+    """No spread."""
+    return 0.0
+
+
+class BrokenStore(MemoryStore):
+    """A bug: it raises where slots are given."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        super().__init__()
+        self._error = error
+
+    async def assign_slots(self, *_: object) -> NoReturn:
+        raise self._error("words for the operator alone")
 
 
 @pytest.fixture
@@ -64,11 +80,11 @@ def test_every_error_of_the_core_is_an_answer_or_a_bug() -> None:
     }
     assert kinds == set(ANSWERED) | OUR_OWN_FAULTS
     for kind, problem in ANSWERED.items():
-        refusal = refusal_of(kind("what happened"))
+        refusal = refusal_of(kind("what happened"), none)
         assert refusal is not None
         assert refusal.problem is problem
     for kind in (*OUR_OWN_FAULTS, ConfigError):
-        assert refusal_of(kind("what happened")) is None
+        assert refusal_of(kind("what happened"), none) is None
 
 
 @pytest.mark.spec("4.4")
@@ -76,14 +92,14 @@ def test_malformed_bytes_get_words_that_do_not_depend_on_the_reason() -> None:
     said = {
         refusal.detail
         for reason in ("the sealed part does not open", "not a msgpack map")
-        if (refusal := refusal_of(core.MalformedMessage(reason)))
+        if (refusal := refusal_of(core.MalformedMessage(reason), none))
     }
     assert said == {problems.MALFORMED.title}
 
 
 def test_a_refusal_is_its_own_answer() -> None:
     refusal = Refusal(problems.TOO_SOON, retry_after=3.0)
-    assert refusal_of(refusal) is refusal
+    assert refusal_of(refusal, none) is refusal
     assert refusal.detail == problems.TOO_SOON.title
 
 
@@ -114,15 +130,10 @@ def test_without_a_time_to_come_back_none_is_named() -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError, core.BrokenModel, KeyError, AssertionError])
 async def test_a_bug_is_a_500_with_its_trace_in_the_log_and_nothing_in_the_body(
-    monkeypatch: pytest.MonkeyPatch, lines: io.StringIO, tmp_path: Path, error: type[Exception]
+    lines: io.StringIO, error: type[Exception]
 ) -> None:
-    async def broken(*_: object) -> NoReturn:
-        raise error("words for the operator alone")
-
-    async with serve(small_settings(), str(tmp_path / "c.sqlite")) as served:
-        player = await served.player()
-        monkeypatch.setattr(Coordinator, "offer", broken)
-        answer = await player.ask(1)
+    async with serve(small_settings(), BrokenStore(error)) as served:
+        answer = await (await served.player()).ask(1)
     assert (answer.status, answer.problem) == (500, "internal")
     for word in (b"operator alone", b"Traceback", b".py", error.__name__.encode()):
         assert word not in answer.body

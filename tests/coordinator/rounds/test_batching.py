@@ -9,6 +9,7 @@ import pytest
 
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.rounds.batching import Batcher
+from testkit.harness import PATIENCE, until_async
 
 
 class Doing:
@@ -29,10 +30,10 @@ class Doing:
 async def test_what_comes_while_a_batch_is_done_makes_the_next_one() -> None:
     doing = Doing()
     batcher = Batcher(doing.do, size=3)
-    tasks = [asyncio.create_task(batcher.put("a", number)) for number in range(8)]
+    tasks = [asyncio.ensure_future(batcher.put("a", number)) for number in range(8)]
     await asyncio.sleep(0)
-    tasks.append(asyncio.create_task(batcher.put("b", 99)))
-    await asyncio.sleep(0.01)
+    tasks.append(asyncio.ensure_future(batcher.put("b", 99)))
+    await until_async(lambda: len(doing.batches) == 2)
     doing.go.set()
     assert await asyncio.gather(*tasks) == [*range(8), 99]
     assert [entries for key, entries in doing.batches if key == "a"] == [
@@ -44,8 +45,8 @@ async def test_what_comes_while_a_batch_is_done_makes_the_next_one() -> None:
 async def test_a_first_one_waits_for_company_but_a_full_batch_does_not() -> None:
     doing = Doing()
     doing.go.set()
-    batcher = Batcher(doing.do, size=2, delay=5.0)
-    async with asyncio.timeout(2):
+    batcher = Batcher(doing.do, size=2, delay=1e6)
+    async with asyncio.timeout(PATIENCE):
         answers = await asyncio.gather(batcher.put("a", 1), batcher.put("a", 2))
     assert list(answers) == [1, 2]
     assert doing.batches == [("a", [1, 2])]
@@ -64,7 +65,7 @@ async def test_a_batch_that_fails_tells_its_own_and_the_next_goes_on() -> None:
 async def test_too_many_are_told_to_come_back_and_a_caller_that_left_harms_nobody() -> None:
     doing = Doing()
     batcher = Batcher(doing.do, size=10, most=2)
-    first, second = (asyncio.create_task(batcher.put("a", number)) for number in (1, 2))
+    first, second = (asyncio.ensure_future(batcher.put("a", number)) for number in (1, 2))
     await asyncio.sleep(0)
     with pytest.raises(Refusal) as refused:
         await batcher.put("a", 3)

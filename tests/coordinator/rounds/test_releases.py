@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from fedrap_coordinator.domain.records import Extent, StoredRelease
 from fedrap_coordinator.rounds.releases import (
     Model,
+    encode_release,
     first_model,
     load_model,
     next_model,
-    serve_release,
 )
 from fedrap_coordinator.settings import Settings
 from fedrap_core.errors import BrokenModel
@@ -113,16 +113,16 @@ def test_a_stored_release_loads_to_the_same_model() -> None:
     made = next_model(TASK, first_model(TASK, VIEW, SETTINGS), a_sum(5), VIEW, SETTINGS)
     loaded = load_model(made.stored)
     assert numbers(loaded) == numbers(made)
-    assert (loaded.message.model, loaded.served) == (made.message.model, loaded.served)
+    assert (loaded.message.model, loaded.encoded) == (made.message.model, loaded.encoded)
     assert loaded.common.version == 2
 
 
 @pytest.mark.spec("2.5", "7.2")
 def test_what_is_served_compressed_is_what_is_served_plain() -> None:
     model = first_model(TASK, Extent(50, 7), SETTINGS)
-    assert gzip.decompress(model.served.gzipped) == model.served.body == model.stored.body
-    assert serve_release(model.stored).gzipped == model.served.gzipped  # no time of day inside
-    message = decode(Release, model.served.body)
+    assert gzip.decompress(model.encoded.gzipped) == model.encoded.body == model.stored.body
+    assert encode_release(model.stored).gzipped == model.encoded.gzipped  # no time of day inside
+    message = decode(Release, model.encoded.body)
     assert message.model == model.message.model
     assert (unpack_release(message).size, message.catalogue) == (50, 7)
 

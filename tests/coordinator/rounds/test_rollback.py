@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +11,14 @@ import pytest
 
 from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
+from fedrap_coordinator.admin.documents import RolledBack
 from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.rounds.releases import load_model
 from fedrap_coordinator.settings import Releases, Settings
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.sparse import pack_gram
@@ -29,16 +30,17 @@ from fedrap_core.wire.releases import (
     served_rows,
     unpack_release,
 )
-from testkit.harness import DIM, ITEMS, EncodedRelease, one_cell, serve, small_settings
+from testkit.harness import DIM, ITEMS, LiveServer, one_cell, serve, small_settings
+from tests.contracts.one_by_one import round_phase
 
 SETTINGS = small_settings(updates=1, separation=1)
 
 
-def curator(store: Store, settings: Settings = SETTINGS) -> CatalogueActions:
-    return CatalogueActions(store, AdminActions(store, settings, time.time, "test"))
+def catalogue_actions(store: Store, settings: Settings = SETTINGS) -> CatalogueActions:
+    return CatalogueActions(AdminActions(store, settings, SYSTEM, "test"))
 
 
-async def step(served: EncodedRelease, row: int) -> None:
+async def step(served: LiveServer, row: int) -> None:
     player = await served.player()
     cell = one_cell(row)
     await player.join(replace(cell, packed_gram=pack_gram(np.eye(DIM))))
@@ -59,14 +61,14 @@ async def test_an_earlier_release_returns_and_rounds_go_on_from_it() -> None:
             await step(served, row)
         waiting = await served.player()
         offer = await waiting.offer()
-        done = await curator(store).roll_back(2)
-        assert done == {"version": 5, "restores": 2, "step": 3}
+        done = await catalogue_actions(store).roll_back(2)
+        assert done == RolledBack(version=5, restores=2, step=3)
         await served.app[COORDINATOR].advance()
         old, back = await model(store, 2), await model(store)
         assert np.array_equal(old.common.items.values, back.common.items.values)
         assert (back.stored.gram, back.stored.step) == (old.stored.gram, 3)
         assert back.stored.support == old.stored.support is not None
-        assert await store.round_phase(offer.round) is Phase.ABANDONED
+        assert await round_phase(store, offer.round) is Phase.ABANDONED
         again = await waiting.offer()  # the same step, tried again: charged once
         assert (again.step, again.release) == (4, 5)
         known = await store.device(waiting.id)
@@ -76,8 +78,8 @@ async def test_an_earlier_release_returns_and_rounds_go_on_from_it() -> None:
         assert late.status >= 400
         await step(served, 4)
         assert (await model(store)).stored.step == 4
-        books = await AdminActions(store, SETTINGS, time.time, "test").ledger(False)
-        assert books["breaches"] == []
+        books = await AdminActions(store, SETTINGS, SYSTEM, "test").ledger()
+        assert books.violations == []
 
 
 async def test_devices_follow_to_the_restored_release(tmp_path: Path) -> None:
@@ -89,7 +91,7 @@ async def test_devices_follow_to_the_restored_release(tmp_path: Path) -> None:
             await step(served, row)
         await device.sync_async()
         assert device.status().release == 3
-        await curator(store).roll_back(1)
+        await catalogue_actions(store).roll_back(1)
         await served.app[COORDINATOR].advance()
         await device.sync_async()
         assert device.status().release == 4
@@ -107,7 +109,7 @@ async def test_items_that_came_since_keep_their_rows() -> None:
     store = MemoryStore()
     async with serve(SETTINGS, store) as served:
         await step(served, 0)
-        await curator(store).import_items(
+        await catalogue_actions(store).import_items(
             [NewItem("item-0", {"category": "c"}), NewItem("new", {"category": "c"})]
         )
         await step(served, 1)
@@ -115,7 +117,7 @@ async def test_items_that_came_since_keep_their_rows() -> None:
         assert grown.common.size == len(ITEMS) + 1
         started = grown.common.items.to_float()
         assert np.allclose(started[-1], started[0], atol=0.02)  # where its only like was
-        await curator(store).roll_back(2)
+        await catalogue_actions(store).roll_back(2)
         back = await model(store)
         assert back.common.size == len(ITEMS) + 1
         assert back.message.catalogue == grown.message.catalogue
@@ -128,9 +130,9 @@ async def test_what_cannot_return_is_told_why() -> None:
         for row in range(3):
             await step(served, row)
         with pytest.raises(Refusal, match="is the latest"):
-            await curator(store, settings).roll_back(4)
+            await catalogue_actions(store, settings).roll_back(4)
         with pytest.raises(Refusal, match="release 1 is not kept; kept are 3 to 4"):
-            await curator(store, settings).roll_back(1)
+            await catalogue_actions(store, settings).roll_back(1)
 
 
 @pytest.mark.spec("2.5")
@@ -156,9 +158,9 @@ async def test_what_was_withheld_stays_so_and_items_that_came_since_wait() -> No
     store = MemoryStore()
     async with serve(settings, store) as served:
         await step(served, 0)
-        await curator(store, settings).import_items([NewItem("new")])
+        await catalogue_actions(store, settings).import_items([NewItem("new")])
         await step(served, 1)
-        await curator(store, settings).roll_back(2)
+        await catalogue_actions(store, settings).roll_back(2)
         back = await model(store)
         shown = served_rows(back.message.withheld, back.common.size)
         assert np.flatnonzero(shown).tolist() == [0]

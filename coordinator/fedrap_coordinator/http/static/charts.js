@@ -39,16 +39,16 @@ export function barChart({ bars, title, show, width = 640, height = 170 }) {
   const slot = frame.width / Math.max(bars.length, 12);
   const thick = Math.min(26, slot * 0.72);
   const every = Math.ceil(bars.length / 10);
-  bars.forEach((bar, place) => {
+  bars.forEach((bar, index) => {
     const tall = Math.max(bar.value > 0 ? 2 : 0, (frame.height * bar.value) / top);
-    const x = frame.x + slot * place + (slot - thick) / 2;
+    const x = frame.x + slot * index + (slot - thick) / 2;
     const mark = draw("rect", {
       class: `mark ${bar.kind ?? ""}`, x, y: frame.y + frame.height - tall, width: thick, height: tall,
       rx: Math.min(3, tall / 2),
     });
     mark.append(draw("title", {}, bar.title));
     svg.append(mark);
-    if (place % every === 0 || bars.length < 12) {
+    if (index % every === 0 || bars.length < 12) {
       svg.append(draw("text", { x: x + thick / 2, y: height - 8, "text-anchor": "middle" }, bar.label));
     }
   });
@@ -63,11 +63,11 @@ export function lineChart({ points, title, show, top = null, kind = "", width = 
   axis(svg, frame, high, show);
   const first = points[0].at;
   const far = Math.max(1, points.at(-1).at - first);
-  const place = ({ at, value }) => [
+  const corner = ({ at, value }) => [
     frame.x + (frame.width * (at - first)) / far,
     frame.y + frame.height * (1 - Math.min(1, value / high)),
   ];
-  const corners = points.map(place);
+  const corners = points.map(corner);
   const path = corners.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" L");
   const floor = frame.y + frame.height;
   if (points.length > 1) {

@@ -23,8 +23,8 @@ export function facts(pairs) {
 export function table(caption, columns, rows) {
   const head = make("tr", {}, ...columns.map((column) =>
     make("th", { scope: "col", class: column.number ? "n" : null }, column.name)));
-  const body = rows.map((row) => make("tr", { class: row.kind }, ...row.cells.map((cell, place) => {
-    const column = columns[place];
+  const body = rows.map((row) => make("tr", { class: row.kind }, ...row.cells.map((cell, index) => {
+    const column = columns[index];
     return make("td", { class: column.number ? "n" : column.long ? "long" : null }, cell);
   })));
   return make("table", {}, make("caption", { class: "unseen" }, caption),

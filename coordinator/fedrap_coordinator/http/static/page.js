@@ -52,7 +52,7 @@ function keep(name, value, show) {
   drawn.set(name, text);
   const tables = [...document.querySelectorAll(`#${name} .body .scroll`)].map((box) => box.scrollTop);
   show();
-  document.querySelectorAll(`#${name} .body .scroll`).forEach((box, place) => { box.scrollTop = tables[place] ?? 0; });
+  document.querySelectorAll(`#${name} .body .scroll`).forEach((box, index) => { box.scrollTop = tables[index] ?? 0; });
 }
 
 function listen() {

@@ -28,11 +28,11 @@ export function showRound(o) {
     return;
   }
   const age = Math.max(0, o.at - r.opened_at);
-  const wide = Math.max(r.places, r.max_updates, 1);
+  const wide = Math.max(r.slots, r.max_updates, 1);
   const share = (n) => `${Math.min(100, (100 * n) / wide)}%`;
   const tick = (n, word) => {
-    const place = n / wide;
-    const mark = make("i", { class: `tick ${place > 0.85 ? "end" : place < 0.1 ? "start" : ""}` }, make("b", {}, word));
+    const at = n / wide;
+    const mark = make("i", { class: `tick ${at > 0.85 ? "end" : at < 0.1 ? "start" : ""}` }, make("b", {}, word));
     mark.style.left = share(n);
     return mark;
   };
@@ -42,7 +42,7 @@ export function showRound(o) {
   const bar = make("div", {
     class: "bar", role: "progressbar", "aria-label": "Updates of this round",
     "aria-valuemin": "0", "aria-valuemax": String(r.max_updates), "aria-valuenow": String(r.accepted),
-  }, make("span", { class: "places", width: share(r.assigned) }),
+  }, make("span", { class: "slots", width: share(r.assigned) }),
     make("span", { class: "got", width: share(r.accepted) }), ...ticks);
   const phases = ["collecting", "summing", "released"].map((phase) =>
     make("li", { "aria-current": phase === r.phase ? "step" : null }, phase));
@@ -53,7 +53,7 @@ export function showRound(o) {
     bar,
     facts([
       ["Step", `${count(r.step)} of ${count(o.privacy.rounds.total)}, trains release v${r.release}`],
-      ["Places given", `${count(r.assigned)} of ${count(r.places)}`],
+      ["Slots given", `${count(r.assigned)} of ${count(r.slots)}`],
       ["Open for", `${span(age)}${age < r.min_seconds ? `, at least ${span(r.min_seconds)}` : ""}`],
       ["Abandoned after", `${span(r.max_seconds)} with fewer than ${count(r.min_updates)} updates`],
     ]));
@@ -62,7 +62,7 @@ export function showRound(o) {
 // What epsilon means, without a letter: odds, as a reader can check them.
 function claim(p) {
   if (p.epsilon === null) {
-    return "Noise is off, so nothing is promised. Updates are sealed and summed, and the sums are published as they are.";
+    return "Noise is off, so there is no privacy guarantee. Updates are sealed and summed, and the sums are published as they are.";
   }
   const odds = Math.exp(p.epsilon);
   const times = odds < 1e6 ? count(Number(odds.toPrecision(2))) : `10^${Math.round(Math.log10(odds))}`;
@@ -78,7 +78,7 @@ export function showPrivacy(o) {
     gauge({
       share: bounded ? p.spent.epsilon / p.epsilon : used,
       word: bounded ? `ε ${epsilon(p.spent.epsilon)}` : "no ε",
-      note: bounded ? `spent of ${epsilon(p.epsilon)} promised` : "noise is 0",
+      note: bounded ? `spent of ${epsilon(p.epsilon)} guaranteed` : "noise is 0",
       title: bounded
         ? `Privacy budget: the device charged most has spent epsilon ${epsilon(p.spent.epsilon)} of ${epsilon(p.epsilon)}`
         : "No privacy budget: noise is 0",
@@ -113,7 +113,7 @@ export function showHistory(o) {
     make("div", { class: "scroll", role: "region", "aria-label": "Rounds", tabindex: "0" },
       table("Rounds, the newest first", [
         { name: "Step", number: true }, { name: "Phase" }, { name: "Opened" }, { name: "Took", number: true },
-        { name: "Places", number: true }, { name: "Updates", number: true },
+        { name: "Slots", number: true }, { name: "Updates", number: true },
         { name: "Dropped out", number: true }, { name: "Refused", number: true },
       ], rows)));
 }

@@ -37,24 +37,37 @@ export const small = (value) => (value < 1e-3 ? value.toExponential(0) : String(
 
 export const epsilon = (value) => (value === null ? "∞" : value < 10 ? value.toFixed(2) : value.toFixed(1));
 
-// The codes of spec/PROTOCOL.md 8 that operators meet, in words.
+// Every code of fedrap_core/wire/problems.py, in words; a test compares the two.
 const REASONS = {
-  "no-round": "no room in the round",
+  "no-round": "no slot is free",
   "too-soon": "took part too recently",
+  "too-new": "key is too new",
   "budget-spent": "has taken part K times",
   "task-over": "all rounds were made",
-  "stale-model": "held an older release",
+  "stale-model": "held another release",
   "round-closed": "came after the round",
-  "not-assigned": "had no place",
-  "not-enrolled": "is not enrolled",
-  "too-many-requests": "asked too often",
-  "unavailable": "the coordinator was busy",
-  "malformed": "bytes that make no sense",
-  "bad-signature": "a signature that is wrong",
-  "stale-nonce": "a request that was sent before",
+  "not-assigned": "had no slot",
   "conflicting-update": "a second, different update",
+  "not-enrolled": "is not enrolled",
   "certificate-expired": "certificate is over",
-  "waiting": "key is too new",
   "revoked": "was revoked",
+  "replayed": "a request that was sent before",
+  "bad-signature": "a signature that is wrong",
+  "token-refused": "an enrolment token that is not good",
+  "attestation-refused": "could not prove what it is",
+  "too-many-devices": "too many devices of one account",
+  "malformed": "bytes that make no sense",
+  "wrong-shape": "rows that do not fit the model",
+  "not-finite": "numbers that are not finite",
+  "too-large": "a body that is too large",
+  "unsupported-version": "another version of the protocol",
+  "slow-down": "asked too often",
+  "unavailable": "the coordinator was busy",
+  "internal": "a fault of the coordinator",
+  "not-found": "asked for what is not there",
+  "method-not-allowed": "a method that is not allowed",
+  "exists-already": "a name that is taken",
+  "unknown-admin": "not an admin",
+  "not-allowed": "a role that does not allow it",
 };
 export const reason = (code) => REASONS[code] ?? code.replaceAll("-", " ");

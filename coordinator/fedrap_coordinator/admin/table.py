@@ -1,0 +1,267 @@
+"""One table of admin actions: name, permission, address, arguments, answer, and what is done.
+
+The admin API takes its routes from it, the OpenAPI document its operations and schemas, and the
+command line its answers: `rounds --json` and GET /admin/v1/rounds give the same document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from fedrap_coordinator.admin import documents as d
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
+from fedrap_coordinator.admin.catalogue_files import read_items
+from fedrap_coordinator.admin.permissions import Role
+
+PAGE = 1000  # rows of one answer, at the most
+
+Limit = Annotated[int, Meta(ge=1, le=PAGE, description="rows of the answer")]
+Start = Annotated[int, Meta(ge=0, le=999_999_999, description="the first row that is wanted")]
+Search = Annotated[str, Meta(max_length=200, description="in ids and attributes")]
+DeviceId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", description="its id")]
+AfterId = Annotated[str, Meta(pattern="^([0-9a-f]{2})*$", description="an id")]
+Name = Annotated[str, Meta(min_length=1, max_length=40, description="of the issuer")]
+Point = Annotated[str, Meta(pattern="^04[0-9a-f]{128}$", description="an uncompressed P-256 point")]
+TokenCount = Annotated[int, Meta(ge=1, le=1_000_000)]
+ReleaseVersion = Annotated[int, Meta(ge=0, le=2**31, description="of C")]
+Metric = Annotated[str, Meta(min_length=1, max_length=40, description="such as ndcg@10")]
+Note = Annotated[str, Meta(max_length=100, description="how it was measured")]
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+    """What an action is called with: from the path, the query and the JSON body, by name."""
+
+
+class Nothing(Arguments):
+    """No arguments."""
+
+
+class Rows(Arguments):
+    """How many rows."""
+
+    limit: Limit = 100
+
+
+class DeviceRows(Arguments):
+    """Devices beyond an id."""
+
+    after: AfterId = ""
+    limit: Limit = 100
+
+
+class OneDevice(Arguments):
+    """Which device."""
+
+    device: DeviceId
+
+
+class Tokens(Arguments):
+    """How many tokens."""
+
+    count: TokenCount
+
+
+class NewIssuer(Arguments):
+    """A backend's name and public key."""
+
+    name: Name
+    public_key: Point
+
+
+class OneIssuer(Arguments):
+    """Which backend."""
+
+    name: Name
+
+
+class NewRole(Arguments):
+    """Who gets which role."""
+
+    name: str
+    role: Role
+
+
+class OneAdmin(Arguments):
+    """Which admin."""
+
+    name: str
+
+
+class OneRelease(Arguments):
+    """Which version."""
+
+    version: ReleaseVersion
+
+
+class LastSeen(Arguments):
+    """The latest release that devices have seen."""
+
+    version: int
+    step: int
+
+
+class ItemRows(Arguments):
+    """Which items."""
+
+    start: Start = 0
+    limit: Limit = 100
+    search: Search = ""
+
+
+class ItemNames(Arguments):
+    """Which items."""
+
+    items: list[str]
+
+
+class CatalogueFile(Arguments):
+    """A catalogue file: what it is called, which says of what kind it is, and what is in it."""
+
+    name: str
+    text: str
+
+
+class NewQuality(Arguments):
+    """A number of a release."""
+
+    version: ReleaseVersion
+    metric: Metric
+    value: float
+    note: Note = ""
+
+
+A = TypeVar("A", bound=Arguments)
+D = TypeVar("D", bound=d.Answer)
+
+
+@dataclass(frozen=True)
+class Action(Generic[A, D]):
+    """One thing that an admin can do."""
+
+    name: str
+    permission: str  # of permissions.PERMISSIONS; "" for the command line alone
+    method: str  # of HTTP, lower case; "" where only the command line has it
+    path: str
+    about: str
+    arguments: type[A]
+    answer: type[D]
+    run: Callable[[AdminActions, A], Awaitable[D]]
+
+
+STATUS = Action(
+    "status", "status", "get", "/admin/v1/status", "Counts, the latest release, the open round.",
+    Nothing, d.Status, lambda admin, _: admin.status(),
+)  # fmt: skip
+DASHBOARD = Action(
+    "overview", "overview", "get", "/admin/v1/overview", "What the dashboard shows.",
+    Nothing, d.Dashboard, lambda admin, _: admin.dashboard(),
+)  # fmt: skip
+ROUNDS = Action(
+    "rounds", "rounds", "get", "/admin/v1/rounds", "The last rounds.",
+    Rows, d.RoundList, lambda admin, a: admin.rounds(a.limit),
+)  # fmt: skip
+DEVICES = Action(
+    "devices", "devices", "get", "/admin/v1/devices", "Devices by id.",
+    DeviceRows, d.DeviceList, lambda admin, a: admin.devices(bytes.fromhex(a.after), a.limit),
+)  # fmt: skip
+REVOKE = Action(
+    "revoke", "revoke", "post", "/admin/v1/devices/{device}/revoke", "Shut a device out.",
+    OneDevice, d.Revoked, lambda admin, a: admin.revoke(bytes.fromhex(a.device)),
+)  # fmt: skip
+TOKENS = Action(
+    "tokens", "tokens", "post", "/admin/v1/tokens", "Enrolment tokens.",
+    Tokens, d.TokenList, lambda admin, a: admin.tokens(a.count),
+)  # fmt: skip
+LEDGER = Action(
+    "ledger", "ledger", "get", "/admin/v1/privacy/ledger", "What was charged, checked.",
+    Nothing, d.Ledger, lambda admin, _: admin.ledger(),
+)  # fmt: skip
+CHARGES = Action(
+    "charges", "charges", "get", "/admin/v1/privacy/charges", "Every slot; devices as numbers.",
+    Nothing, d.LedgerWithCharges, lambda admin, _: admin.ledger_with_charges(),
+)  # fmt: skip
+ISSUERS = Action(
+    "issuers", "issuers", "get", "/admin/v1/issuers", "Backends that sign tokens.",
+    Nothing, d.IssuerList, lambda admin, _: admin.issuers(),
+)  # fmt: skip
+ADD_ISSUER = Action(
+    "issuer-add", "issuers", "post", "/admin/v1/issuers", "Register a backend.",
+    NewIssuer, d.Added, lambda admin, a: admin.add_issuer(a.name, bytes.fromhex(a.public_key)),
+)  # fmt: skip
+REMOVE_ISSUER = Action(
+    "issuer-remove", "issuers", "delete", "/admin/v1/issuers/{name}", "Refuse its tokens.",
+    OneIssuer, d.Removed, lambda admin, a: admin.remove_issuer(a.name),
+)  # fmt: skip
+KEYS = Action(
+    "keys", "keys", "get", "/admin/v1/keys", "Sealing keys without secrets.",
+    Nothing, d.KeyList, lambda admin, _: admin.keys(),
+)  # fmt: skip
+ROTATE_KEYS = Action(
+    "rotate-keys", "rotate-keys", "post", "/admin/v1/keys/rotate", "The next key becomes active.",
+    Nothing, d.Rotated, lambda admin, _: admin.rotate_keys(),
+)  # fmt: skip
+AUDIT = Action(
+    "audit", "audit", "get", "/admin/v1/audit", "What admins did.",
+    Nothing, d.AuditLog, lambda admin, _: admin.audit(),
+)  # fmt: skip
+RELEASES = Action(
+    "releases", "releases", "get", "/admin/v1/releases", "Versions of C.",
+    Rows, d.ReleaseList, lambda admin, a: CatalogueActions(admin).releases(a.limit),
+)  # fmt: skip
+ROLL_BACK = Action(
+    "roll-back", "roll-back", "post", "/admin/v1/releases/rollback",
+    "An earlier C as a new version.",
+    OneRelease, d.RolledBack, lambda admin, a: CatalogueActions(admin).roll_back(a.version),
+)  # fmt: skip
+ITEMS = Action(
+    "items", "items", "get", "/admin/v1/items", "Items by row.",
+    ItemRows, d.ItemList,
+    lambda admin, a: CatalogueActions(admin).items(a.start, a.limit, a.search),
+)  # fmt: skip
+IMPORT_ITEMS = Action(
+    "import-items", "import-items", "post", "/admin/v1/items", "Import a catalogue file.",
+    CatalogueFile, d.ImportedItems,
+    lambda admin, a: CatalogueActions(admin).import_items(read_items(a.name, a.text)),
+)  # fmt: skip
+RETIRE_ITEMS = Action(
+    "retire-items", "retire-items", "post", "/admin/v1/items/retire", "Show them no more.",
+    ItemNames, d.RetiredItems, lambda admin, a: CatalogueActions(admin).retire_items(a.items),
+)  # fmt: skip
+QUALITY = Action(
+    "quality", "quality", "get", "/admin/v1/quality", "What was measured elsewhere.",
+    Nothing, d.QualityList, lambda admin, _: CatalogueActions(admin).quality(),
+)  # fmt: skip
+NOTE_QUALITY = Action(
+    "note-quality", "note-quality", "post", "/admin/v1/quality", "Note a number of a release.",
+    NewQuality, d.Noted,
+    lambda admin, a: CatalogueActions(admin).note_quality(a.version, a.metric, a.value, a.note),
+)  # fmt: skip
+ADMINS = Action(
+    "admins", "", "", "", "Who may use the admin API.",
+    Nothing, d.AdminList, lambda admin, _: admin.admins(),
+)  # fmt: skip
+ADD_ADMIN = Action(
+    "admin-add", "", "", "", "A role for somebody.",
+    NewRole, d.NewAdmin, lambda admin, a: admin.add_admin(a.name, a.role),
+)  # fmt: skip
+REMOVE_ADMIN = Action(
+    "admin-remove", "", "", "", "Take a role back.",
+    OneAdmin, d.Removed, lambda admin, a: admin.remove_admin(a.name),
+)  # fmt: skip
+RECOVER = Action(
+    "recover", "", "", "", "After a backup came back: go on later.",
+    LastSeen, d.RolledBack, lambda admin, a: CatalogueActions(admin).recover(a.version, a.step),
+)  # fmt: skip
+
+ACTIONS: tuple[Action[Any, Any], ...] = (
+    STATUS, DASHBOARD, ROUNDS, DEVICES, REVOKE, TOKENS, LEDGER, CHARGES, ISSUERS, ADD_ISSUER,
+    REMOVE_ISSUER, KEYS, ROTATE_KEYS, AUDIT, RELEASES, ROLL_BACK, ITEMS, IMPORT_ITEMS,
+    RETIRE_ITEMS, QUALITY, NOTE_QUALITY, ADMINS, ADD_ADMIN, REMOVE_ADMIN, RECOVER,
+)  # fmt: skip
+SERVED = tuple(action for action in ACTIONS if action.path)  # over HTTP
