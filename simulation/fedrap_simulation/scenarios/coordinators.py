@@ -12,7 +12,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -69,8 +69,8 @@ class CoordinatorHost(Protocol):
 class InProcessCoordinator:
     """create_app of the product, without a socket, on whatever clock the loop has."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], float], noise: bytes) -> None:
-        self._settings, self._sources = settings, Sources(clock, monotonic=clock)
+    def __init__(self, settings: Settings, sources: Sources, noise: bytes) -> None:
+        self._settings, self._sources = settings, sources
         self._store = MemoryStore()
         self.keyring = Keyring(new_private_key(), noise)
         self._entrance = InProcess()
@@ -88,7 +88,7 @@ class InProcessCoordinator:
         await app[COORDINATOR].add_items(items)
 
     async def tokens(self, count: int) -> list[str]:
-        made = [secrets.token_urlsafe(12) for _ in range(count)]
+        made = [self._sources.token_bytes(12).hex() for _ in range(count)]
         assert self._entrance.app is not None
         await self._entrance.app[REGISTRY].add_tokens(made)
         return made

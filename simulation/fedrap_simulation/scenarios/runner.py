@@ -18,6 +18,7 @@ import numpy as np
 from fedrap.background.scheduler import Pace
 from fedrap_coordinator.domain.rate_limits import Pace as Rate
 from fedrap_coordinator.settings import Limits, Settings
+from fedrap_coordinator.sources import Sources
 from fedrap_simulation.scenarios.availability import compute_seconds, draw, next_ready
 from fedrap_simulation.scenarios.behaviours import DeviceTemper, Kind, draw_kinds
 from fedrap_simulation.scenarios.compute import Engine
@@ -39,7 +40,6 @@ from fedrap_simulation.scenarios.quality import (
     take_snapshot,
 )
 from fedrap_simulation.scenarios.scenario import DAY, Scenario
-from fedrap_simulation.scenarios.seeded_random import seeded_random
 from fedrap_simulation.scenarios.virtual_clock import run_virtual
 
 EPOCH = 1.7e9  # what the coordinator's clock shows when a virtual scenario begins
@@ -65,8 +65,7 @@ def run_scenario(
     population = load_population(scenario, data_dir)
     runner = ScenarioRunner(scenario, population, engine, folder, on_progress)
     if scenario.clock == "virtual":
-        with seeded_random(scenario.seed):
-            return run_virtual(runner.run())
+        return run_virtual(runner.run())
     return asyncio.run(runner.run())
 
 
@@ -154,7 +153,19 @@ class ScenarioRunner:
             return CoordinatorProcess(self._settings, self._folder)
         noise = hashlib.sha256(b"fedrap field %d" % scenario.seed).digest()
         epoch = EPOCH if scenario.clock == "virtual" else time.time()
-        return InProcessCoordinator(self._settings, lambda: epoch + self.now(), noise)
+        return InProcessCoordinator(self._settings, self._sources(epoch), noise)
+
+    def _sources(self, epoch: float) -> Sources:
+        """Time of the scenario, and chance that follows from its seed: a run repeats.
+
+        Keys that protect somebody are made by the cryptography library, and stay random.
+        """
+        rng = np.random.default_rng([self._scenario.seed, 0xCA5])
+
+        def clock() -> float:
+            return epoch + self.now()
+
+        return Sources(clock, monotonic=clock, uniform=rng.random, token_bytes=rng.bytes)
 
     def _catalogue(self) -> tuple[list[int], list[int], list[int]]:
         """Items that are there at the start, those that come, and those that go."""
