@@ -1,7 +1,9 @@
-"""Messages <-> bytes: size first, then msgpack, then version and type, then every field.
+"""Messages <-> bytes: size first, then bounds, then msgpack, then version, type and every field.
 
 Beyond `decode` nothing is a dict. Whatever the bytes are, it returns a valid message or raises
-one of three errors.
+one of three errors. A few bytes of msgpack can state thousands of values, each of which costs
+fifty bytes and more once it is an object; so values and depth are counted over the bytes, before
+any object is made.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from fedrap_core.errors import MalformedMessage, TooLarge, UnsupportedVersion
 from fedrap_core.wire.messages import Message
 
 VERSION = 1
+MAX_VALUES = 1024  # of one message, keys included; the largest of ours has some two hundred
+MAX_DEPTH = 8  # of maps and arrays in each other; a release has 2
 MAX_BYTES = 8 * 1024 * 1024  # of any message but a release
 
 M = TypeVar("M", bound=Message)
@@ -69,6 +73,7 @@ def _pack(fields: Any) -> bytes:
 def _unpack(raw: bytes, max_bytes: int) -> dict[str, Any]:
     if len(raw) > max_bytes:
         raise TooLarge(f"{len(raw)} bytes where {max_bytes} are allowed")
+    check_bounds(raw)
     try:
         fields = msgpack.unpackb(raw, raw=False, strict_map_key=True)
     except Exception as error:  # msgpack has a dozen ways to say no; all mean the same to us
@@ -84,3 +89,63 @@ def _convert(kind: type[S], fields: dict[str, Any]) -> S:
         return msgspec.convert(fields, kind, builtin_types=(bytes,))
     except msgspec.ValidationError as error:
         raise MalformedMessage(str(error)) from error
+
+
+def check_bounds(raw: bytes, max_values: int = MAX_VALUES, max_depth: int = MAX_DEPTH) -> None:
+    """Returns when `raw` is one msgpack value of few values, not deep; it makes none of them.
+
+    Raises:
+        MalformedMessage: too many values, too deep, cut off, followed by more, or an extension.
+    """
+    place, values, end = 0, 0, len(raw)
+    open_ones = [1]  # values that are still to come, by depth
+    while open_ones:
+        if open_ones[-1] == 0:
+            open_ones.pop()
+            continue
+        open_ones[-1] -= 1
+        values += 1
+        if values > max_values:
+            raise MalformedMessage(f"more than {max_values} values in one message")
+        if place >= end:
+            raise MalformedMessage("a message that is cut off")
+        kind, length, inside = _header(raw, place)
+        place += kind + length
+        if place > end:
+            raise MalformedMessage("a message that is cut off")
+        if inside:
+            if len(open_ones) > max_depth:
+                raise MalformedMessage(f"deeper than {max_depth} in one message")
+            open_ones.append(inside)
+    if place != end:
+        raise MalformedMessage("bytes after the end of a message")
+
+
+def _header(raw: bytes, place: int) -> tuple[int, int, int]:
+    """Bytes of the header at `place`, bytes that follow it, and values inside of it."""
+    first = raw[place]
+    if first <= 0x7F or first >= 0xE0:  # small integers
+        return 1, 0, 0
+    if first <= 0x8F:
+        return 1, 0, 2 * (first & 0x0F)
+    if first <= 0x9F:
+        return 1, 0, first & 0x0F
+    if first <= 0xBF:
+        return 1, first & 0x1F, 0
+    if first in _FIXED:
+        return 1, _FIXED[first], 0
+    if first not in _LENGTHS:  # extensions, and a code that msgpack never uses
+        raise MalformedMessage("not a msgpack map")
+    size, holds = _LENGTHS[first]
+    count = int.from_bytes(raw[place + 1 : place + 1 + size], "big")
+    return (1 + size, count, 0) if holds == 0 else (1 + size, 0, holds * count)
+
+
+# nil, false, true; float 32 and 64; unsigned and signed integers of 8 to 64 bits
+_FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8} | {
+    0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8,
+}  # fmt: skip
+# bytes of the length, and values per counted one: bin, str (0: bytes), array (1), map (2)
+_LENGTHS = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)} | {
+    0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2),
+}  # fmt: skip
