@@ -33,7 +33,8 @@ from empty_databases import databases
 from served_coordinator import DIM, ITEMS, Site, serving
 
 from fedrap_coordinator.keyring import open_keyring
-from fedrap_coordinator.rounds.aggregation import open_share, read_update
+from fedrap_coordinator.rounds.aggregation import read_update
+from fedrap_coordinator.rounds.sealed_aggregator import open_share
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import SYNCHRONOUS, open_engine
 from fedrap_coordinator.store.migrations import open_schema

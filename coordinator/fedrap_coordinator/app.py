@@ -18,10 +18,11 @@ from fedrap_coordinator.http.limits import RequestLimits
 from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.identity.enrolment import Registry
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds.aggregation import Aggregator, SealedAggregator
+from fedrap_coordinator.rounds.aggregation import Aggregator
 from fedrap_coordinator.rounds.coordinator import Coordinator
 from fedrap_coordinator.rounds.driver import Learn
 from fedrap_coordinator.rounds.releases import next_model
+from fedrap_coordinator.rounds.sealed_aggregator import SealedAggregator
 from fedrap_coordinator.settings import Settings, server_context
 from fedrap_coordinator.sources import SYSTEM, Sources
 from fedrap_coordinator.store.protocol import Store

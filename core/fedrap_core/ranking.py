@@ -6,6 +6,7 @@ Ranking is in two steps, because D's part costs m·|H|·k: the shared view picks
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,20 @@ def top_k(scores: Floats, k: int) -> Rows:
         chosen = np.arange(len(scores))
     order = np.lexsort((chosen, -scores[chosen]))
     return np.asarray(chosen[order], dtype=np.int64)
+
+
+def allowed_rows(
+    shown: npt.NDArray[np.bool_], candidates: Iterable[int] | None, seen: Rows | None
+) -> npt.NDArray[np.bool_]:
+    """Rows that a list may have: (m,) those shown at all, among the candidates, and not seen."""
+    allowed = shown.copy()
+    if candidates is not None:
+        wanted = np.zeros_like(allowed)
+        wanted[list(candidates)] = True
+        allowed &= wanted
+    if seen is not None:
+        allowed[seen] = False
+    return allowed
 
 
 def best_rows(common: CommonItems, user: Floats, n: int, allowed: npt.NDArray[np.bool_]) -> Rows:

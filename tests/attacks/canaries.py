@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from fedrap.rounds.prepare import LocalData, prepare_update
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds.aggregation import SealedAggregator
+from fedrap_coordinator.rounds.sealed_aggregator import SealedAggregator
 from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.plan import Plan, Privacy, SolveMethod

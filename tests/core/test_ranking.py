@@ -11,7 +11,7 @@ from fedrap_core import ranking
 from fedrap_core.model import BLOCK, CommonItems
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.quantize import quantize_rows
-from fedrap_core.ranking import best_rows, explain, rank, top_k
+from fedrap_core.ranking import allowed_rows, best_rows, explain, rank, top_k
 from fedrap_core.solve.device_share import compute_share, pose_share
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
 from fedrap_core.solve.user import UserRepresentation, derive_user
@@ -132,3 +132,11 @@ def test_the_best_rows_block_by_block_are_those_of_the_whole(seed: int, n: int) 
     expected = top_k(scores, n)
     expected = expected[np.isfinite(scores[expected])]
     assert best_rows(common, user, n, allowed).tolist() == expected.tolist()
+
+
+def test_a_list_has_what_is_shown_wanted_and_not_seen() -> None:
+    shown = np.array([True, True, True, False, True])
+    assert allowed_rows(shown, None, None).tolist() == shown.tolist()
+    assert allowed_rows(shown, [0, 1, 3], np.array([1, 1])).tolist() == [True] + [False] * 4
+    assert allowed_rows(shown, [], None).tolist() == [False] * 5
+    assert shown.tolist() == [True, True, True, False, True]  # stays as it is

@@ -12,7 +12,8 @@ import numpy as np
 
 from fedrap_coordinator.admin.catalogue_files import read_items
 from fedrap_coordinator.http.dashboard import read_session
-from fedrap_coordinator.rounds.aggregation import open_share, read_update
+from fedrap_coordinator.rounds.aggregation import read_update
+from fedrap_coordinator.rounds.sealed_aggregator import open_share
 from fedrap_core.errors import FedRapError
 from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems

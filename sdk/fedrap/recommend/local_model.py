@@ -21,7 +21,7 @@ from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, first_state
 from fedrap_core.plan import AnyScoring, PaperScoring
-from fedrap_core.ranking import Ranked, similar
+from fedrap_core.ranking import Ranked, allowed_rows, similar
 from fedrap_core.wire.releases import served_rows
 
 
@@ -99,13 +99,9 @@ class LocalModel:
         While C has learnt nothing, or without any history, the first of the catalogue: operators
         list their items with the most popular first.
         """
-        allowed = self._shown.copy()
-        if candidates is not None:
-            wanted = np.zeros_like(allowed)
-            wanted[[row for name in candidates if (row := self._row(name)) is not None]] = True
-            allowed &= wanted
-        if filter_seen:
-            allowed[self.history(interactions).rows] = False
+        rows = None if candidates is None else self._rows(candidates)
+        seen = self.history(interactions).rows if filter_seen else None
+        allowed = allowed_rows(self._shown, rows, seen)
         if not self._taught:
             first = np.flatnonzero(allowed)[:n].tolist()
             return [Recommendation(self.ids.name(row), 0.0, 0.0, 0.0) for row in first]
@@ -144,6 +140,10 @@ class LocalModel:
             (self.ids.name(int(other)), float(cosine))
             for other, cosine in zip(rows, cosines, strict=True)
         ]
+
+    def _rows(self, items: Collection[str]) -> list[int]:
+        """The rows of those items that C has numbers for."""
+        return [row for name in items if (row := self._row(name)) is not None]
 
     def _row(self, item: str) -> int | None:
         """The row of an item that C has numbers for."""

@@ -1,15 +1,23 @@
-"""The one door to data: a file, a name or a made-up population in, Interactions out."""
+"""The one door to data: a file of any format, a name or a made-up population in, Interactions out.
+
+A new format is another reader beside `text` and `parquet`, chosen in `load_file`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from fedrap_simulation.data.columns import make_interactions
+from fedrap_simulation.data.content import read_content
 from fedrap_simulation.data.errors import BadData
-from fedrap_simulation.data.files import load_file
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.named import NAMED, default_data_dir, load_named
+from fedrap_simulation.data.parquet import read_parquet_table
 from fedrap_simulation.data.selection import drop_rare_users
 from fedrap_simulation.data.synthetic import is_made_up, make_interactions_up
+from fedrap_simulation.data.text import read_text_table
+
+_SUFFIXES = (".gz", ".csv", ".tsv", ".txt", ".dat", ".data", ".inter", ".parquet")
 
 
 def load(
@@ -32,10 +40,28 @@ def load(
     elif is_made_up(name_or_path):
         data = make_interactions_up(name_or_path)
     elif name_or_path in NAMED:
-        data = load_named(name_or_path, data_dir or default_data_dir())
+        data = load_named(name_or_path, data_dir or default_data_dir(), load_file)
     elif path.is_dir():
         raise BadData(f"{path} is a folder; give the file of interactions within it")
     else:
         names = ", ".join([*NAMED, "synthetic"])
         raise BadData(f"there is no file {path}, and no set of that name; the names are {names}")
     return drop_rare_users(data, min_interactions)
+
+
+def load_file(path: Path, name: str | None = None) -> Interactions:
+    """Interactions of one file, whatever its format.
+
+    Raises:
+        BadData: it is broken.
+    """
+    content = read_content(path)
+    reader = read_parquet_table if content.is_parquet else read_text_table
+    return make_interactions(reader(content), name or short_name(path))
+
+
+def short_name(path: Path) -> str:
+    """A file's name without what only tells its format."""
+    while path.suffix.lower() in _SUFFIXES:
+        path = path.with_suffix("")
+    return path.name

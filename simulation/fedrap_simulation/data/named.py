@@ -6,12 +6,12 @@ None of them may be shipped with this project. Each is fetched by whoever uses i
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedrap_simulation.data.content import Content, read_text
 from fedrap_simulation.data.errors import MissingData
-from fedrap_simulation.data.files import load_file
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.text import Layout, records
 
@@ -75,8 +75,10 @@ def default_data_dir() -> Path:
     return Path(os.environ.get("FEDRAP_DATA") or "data")
 
 
-def load_named(name: str, data_dir: Path) -> Interactions:
-    """A named set.
+def load_named(
+    name: str, data_dir: Path, read: Callable[[Path, str], Interactions]
+) -> Interactions:
+    """A named set, its file read by `read`.
 
     `lastfm-2k` comes without time, whatever its file has: the owners publish listening counts
     and no times, and the timestamp found in circulating copies is the place of the artist in
@@ -89,7 +91,7 @@ def load_named(name: str, data_dir: Path) -> Interactions:
     path = data_dir / (source.folder or name) / source.file
     if not path.is_file():
         raise MissingData(how_to_get(name, path))
-    data = load_file(path, name)
+    data = read(path, name)
     return replace(data, time=None) if source.timeless else data
 
 

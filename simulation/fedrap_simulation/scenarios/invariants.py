@@ -16,8 +16,8 @@ from fedrap.rounds import ledger
 from fedrap_coordinator.domain.records import RoundRow, StoredRelease
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds.aggregation import SealedAggregator
 from fedrap_coordinator.rounds.releases import load_model, next_model
+from fedrap_coordinator.rounds.sealed_aggregator import SealedAggregator
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import Plan
