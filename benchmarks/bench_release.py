@@ -80,7 +80,7 @@ async def catalogue(items: int) -> dict[str, float]:
             ("import_again", lambda: store.import_items(rows)),
             ("search", lambda: store.items(0, 100, "t9999")),
             ("categories", lambda: store.categories(12)),
-            ("alike_of_100_new", lambda: store.alike(items - 100)),
+            ("alike_of_100_new", lambda: store.shared_attributes(items - 100)),
         ):  # fmt: skip
             started = time.perf_counter()
             await act()

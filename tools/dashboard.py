@@ -86,7 +86,7 @@ async def past(folder: Path, users: int, rounds: int, seed: int) -> AsyncIterato
             await app[COORDINATOR].advance()
             if number % 2 == 0:
                 await asyncio.gather(*(device.sync_async() for device in devices))
-                version = await store.latest_version() or 1
+                version = (await store.progress())[1] or 1
                 rate = device_hit_rate(devices, population)
                 await curator.note_quality(version, "HR@10", rate, "held-out item, demo devices")
             if number == rounds // 2:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.domain.sealing_keys import KeyState, SealKey
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.key_files import KeyFiles, KeysInFolder, KeysInMemory, replace_file
+from fedrap_coordinator.sources import SYSTEM, Sources
 from fedrap_core.errors import FedRapError, MalformedMessage
 from fedrap_core.privacy.mechanisms import NOISE_KEY_BYTES
 from fedrap_core.wire.keys import (
@@ -47,10 +46,10 @@ class Keyring:
         noise: bytes,
         authority: PrivateKey | None = None,
         files: KeyFiles | None = None,
-        now: float | None = None,
+        sources: Sources = SYSTEM,
     ) -> None:
         """With `seal`, a ring of that active key; without, the ring that `files` hold."""
-        made_at = time.time() if now is None else now
+        made_at = sources.clock()
         self.noise = noise
         self.authority = authority or new_private_key()
         self._files: KeyFiles = files or KeysInMemory()
@@ -157,12 +156,12 @@ class Keyring:
         return key
 
 
-def fresh_keyring() -> Keyring:
+def fresh_keyring(sources: Sources = SYSTEM) -> Keyring:
     """Keys that live as long as the process."""
-    return Keyring(new_private_key(), os.urandom(NOISE_KEY_BYTES))
+    return Keyring(new_private_key(), sources.token_bytes(NOISE_KEY_BYTES), sources=sources)
 
 
-def open_keyring(folder: Path, now: float | None = None) -> Keyring:
+def open_keyring(folder: Path, sources: Sources = SYSTEM) -> Keyring:
     """The keys of a folder, made on first use readable by the owner alone.
 
     Raises:
@@ -171,13 +170,13 @@ def open_keyring(folder: Path, now: float | None = None) -> Keyring:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_half(folder)
-        noise = _read_or_write(folder / "noise.key", os.urandom(NOISE_KEY_BYTES))
+        noise = _read_or_write(folder / "noise.key", sources.token_bytes(NOISE_KEY_BYTES))
         authority = _read_or_write(folder / "authority.key", private_to_bytes(new_private_key()))
         if len(noise) != NOISE_KEY_BYTES:
             raise MalformedMessage(f"noise.key must have {NOISE_KEY_BYTES} bytes")
         keyring = Keyring(
             _before_rotation(folder), noise, private_from_bytes(authority), KeysInFolder(folder),
-            now,
+            sources,
         )  # fmt: skip
         (folder / "seal.key").unlink(missing_ok=True)
         return keyring

@@ -94,7 +94,7 @@ ops = st.one_of(
     op("assign_slots", rounds, st.lists(asks, max_size=4), rules, small.map(float)),
     op("add_updates", rounds, st.lists(sent, max_size=4), small, small.map(float)),
     op("device_keys", st.lists(devices, max_size=3)),
-    op("latest_version"),
+    op("progress"),
     op("add_release", releases, st.none() | rounds),
     op("add_items", words),
     op("retire_items", words),

@@ -120,10 +120,10 @@ async def test_items_are_found_by_id_and_by_attribute(store: Store) -> None:
 async def test_who_is_like_the_new_items(store: Store) -> None:
     await store.import_items([NewItem("a", BOOK), NewItem("b", FILM), NewItem("c", BOOK)])
     await store.import_items([NewItem("d", {"category": "film", "year": "2001"}), NewItem("e")])
-    assert sorted(await store.alike(3)) == [
+    assert sorted(await store.shared_attributes(3)) == [
         (1, "category", "film"), (3, "category", "film"), (3, "year", "2001"),
     ]  # fmt: skip
-    assert await store.alike(5) == []
+    assert await store.shared_attributes(5) == []
 
 
 async def test_categories_count_what_is_shown(store: Store) -> None:

@@ -13,6 +13,7 @@ import pytest
 from fedrap_coordinator import key_files
 from fedrap_coordinator.domain.sealing_keys import KeyState, is_due, violation
 from fedrap_coordinator.keyring import Keyring, SealKeyGone, fresh_keyring, open_keyring
+from fedrap_coordinator.sources import Sources
 from fedrap_core.wire.keys import new_private_key, private_to_bytes
 
 STATES = {KeyState.NEXT, KeyState.ACTIVE, KeyState.RETIRED}
@@ -42,7 +43,7 @@ def test_a_turn_moves_each_key_one_state_on() -> None:
 
 @pytest.mark.spec("4.7")
 def test_a_retired_key_is_destroyed_unless_a_round_names_it(tmp_path: Path) -> None:
-    keyring = open_keyring(tmp_path, 1.0)
+    keyring = open_keyring(tmp_path, Sources(lambda: 1.0))
     first = keyring.seal_id
     keyring.rotate(2.0)
     second = keyring.seal_id
@@ -63,7 +64,7 @@ def test_a_retired_key_is_destroyed_unless_a_round_names_it(tmp_path: Path) -> N
 
 
 def test_age_turns_the_ring_when_a_round_is_opened_and_not_a_second_earlier() -> None:
-    keyring = Keyring(new_private_key(), bytes(32), now=0.0)
+    keyring = Keyring(new_private_key(), bytes(32), sources=Sources(lambda: 0.0))
     first = keyring.seal_id
     assert keyring.for_a_round(99.9, 100.0).id == first
     second = keyring.for_a_round(100.0, 100.0).id
@@ -74,7 +75,8 @@ def test_age_turns_the_ring_when_a_round_is_opened_and_not_a_second_earlier() ->
 
 
 def test_a_turn_from_outside_is_seen_when_the_next_round_is_opened(tmp_path: Path) -> None:
-    serving, outside = open_keyring(tmp_path, 1.0), open_keyring(tmp_path, 1.0)
+    sources = Sources(lambda: 1.0)
+    serving, outside = open_keyring(tmp_path, sources), open_keyring(tmp_path, sources)
     before = serving.seal_id
     turned = outside.rotate(2.0).id
     assert serving.seal_id == before  # the open round goes on with its key
@@ -120,21 +122,21 @@ def test_whatever_the_moment_of_a_crash_the_ring_is_whole_and_no_dead_key_is_lef
     for number in range(1, 200):
         folder = tmp_path / str(number)
         if act != "make":
-            keyring = open_keyring(folder, 1.0)
+            keyring = open_keyring(folder, Sources(lambda: 1.0))
             keyring.rotate(2.0)
             named = {keyring.keys[0].id}  # an open round names the retired key
             keyring.rotate(3.0)
         with crash_at(monkeypatch, number) as seen:
             try:
                 if act == "make":
-                    open_keyring(folder, 1.0)
+                    open_keyring(folder, Sources(lambda: 1.0))
                 elif act == "rotate":
                     keyring.rotate(4.0)
                 else:
                     keyring.destroy_unused(named, 4.0)
             except _Crash:
                 crashes += 1
-        after = open_keyring(folder, 5.0)
+        after = open_keyring(folder, Sources(lambda: 5.0))
         assert violation(after.keys) is None
         alive = {key.id.hex() for key in after.keys if key.state in STATES}
         assert kept(folder) == alive

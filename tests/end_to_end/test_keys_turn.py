@@ -11,6 +11,7 @@ import pytest
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import SealKeyGone, open_keyring
 from fedrap_coordinator.settings import Sealing
+from fedrap_coordinator.sources import Sources
 from fedrap_core.wire.codec import encode
 from testkit.harness import one_cell, serve, small_settings
 
@@ -95,7 +96,7 @@ async def test_age_alone_turns_the_keys_and_the_database_never_has_one(tmp_path:
     settings = msgspec.structs.replace(
         small_settings(updates=1, separation=1), sealing=Sealing(rotate_hours=1.0)
     )
-    keyring = open_keyring(tmp_path / "keys", 1000.0)
+    keyring = open_keyring(tmp_path / "keys", Sources(lambda: 1000.0))
     database = str(tmp_path / "c.sqlite")
     named, secrets = [], set()
     async with serve(settings, database, keyring, clock=lambda: now[0]) as served:

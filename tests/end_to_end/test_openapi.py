@@ -109,11 +109,11 @@ _CHECKS = [
 @pytest.mark.parametrize("one", [*DEVICES, *ADMINS], ids=lambda one: f"{one.method} {one.path}")
 def test_every_address_keeps_the_document(there: Running, one: Address) -> None:
     operation = SCHEMA[one.path][one.method.upper()]
-    role = "operator" if one.right in ("devices", "revoke", "tokens") else "privacy"
-    if one.right in ("import-items", "retire-items", "roll-back", "note-quality"):
+    role = "operator" if one.permission in ("devices", "revoke", "tokens") else "privacy"
+    if one.permission in ("import-items", "retire-items", "roll-back", "note-quality"):
         role = "operator"
-    headers = {"Authorization": f"Bearer {there.tokens[role]}"} if one.right else {}
-    url = there.admin if one.right else there.devices
+    headers = {"Authorization": f"Bearer {there.tokens[role]}"} if one.permission else {}
+    url = there.admin if one.permission else there.devices
 
     @settings(
         max_examples=EXAMPLES, deadline=None, database=None, derandomize=True,

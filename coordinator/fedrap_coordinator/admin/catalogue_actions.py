@@ -105,9 +105,9 @@ class CatalogueActions:
         try:
             before = await asyncio.to_thread(load_model, latest)
             size = (await asyncio.to_thread(load_model, old)).common.size
-            alike = await self._store.alike(size)
+            attributes = await self._store.shared_attributes(size)
             now = self._admin.entry("roll-back").at
-            return await asyncio.to_thread(restored_model, before, old, alike, now)
+            return await asyncio.to_thread(restored_model, before, old, attributes, now)
         except BrokenModel as error:
             raise ConfigError(f"release {old.version} cannot be used: {error}") from error
 

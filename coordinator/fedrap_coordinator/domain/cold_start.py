@@ -12,7 +12,7 @@ from fedrap_coordinator.domain.records import Attribute
 Matrix = npt.NDArray[np.float64]
 
 
-def start_rows(common: Matrix, count: int, alike: Sequence[Attribute]) -> Matrix:
+def start_rows(common: Matrix, count: int, attributes: Sequence[Attribute]) -> Matrix:
     """Where `count` new items start: (count, k), zeros where nothing is known of them.
 
     An item starts at the mean, over the attributes it shares with others, of the mean row of
@@ -21,7 +21,7 @@ def start_rows(common: Matrix, count: int, alike: Sequence[Attribute]) -> Matrix
     """
     known = common.shape[0]
     members: dict[tuple[str, str], list[int]] = {}
-    for row, name, value in alike:
+    for row, name, value in attributes:
         if row < known:
             members.setdefault((name, value), []).append(row)
     learnt = np.any(common != 0, axis=1)  # (m,)
@@ -31,7 +31,7 @@ def start_rows(common: Matrix, count: int, alike: Sequence[Attribute]) -> Matrix
         if those:
             means[pair] = common[those].mean(axis=0)  # (k,)
     wishes: dict[int, list[Matrix]] = {}
-    for row, name, value in alike:
+    for row, name, value in attributes:
         if known <= row < known + count and (name, value) in means:
             wishes.setdefault(row - known, []).append(means[name, value])
     start = np.zeros((count, common.shape[1]))

@@ -38,7 +38,7 @@ class Address:
     parameters: tuple[Schema, ...] = ()
     body: Mapping[str, Schema] = field(default_factory=dict)
     signed: bool = False
-    right: str = ""  # of the admin API
+    permission: str = ""  # of the admin API
     statuses: tuple[int, ...] = ()  # good ones beside 200
 
 
@@ -121,7 +121,7 @@ def _address(action: Action[Any, Any]) -> Address:
     answer = {"$ref": _REFERENCE.format(name=action.answer.__name__)}
     return Address(
         action.method, action.path, action.about, answer, JSON, tuple(parameters), body,
-        right=action.permission,
+        permission=action.permission,
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def _described(schema: Schema) -> tuple[Schema, str]:
 ADMINS = (
     *(_address(action) for action in SERVED),
     Address(
-        "get", "/metrics", "For Prometheus.", {"type": "string"}, "text/plain", right="metrics"
+        "get", "/metrics", "For Prometheus.", {"type": "string"}, "text/plain", permission="metrics"
     ),
 )
 
@@ -170,8 +170,8 @@ def document() -> Schema:
 
 def _operation(one: Address, api: str) -> Schema:
     about = one.about
-    if one.right:
-        about += " " + _ROLES.format(", ".join(sorted(PERMISSIONS[one.right])))
+    if one.permission:
+        about += " " + _ROLES.format(", ".join(sorted(PERMISSIONS[one.permission])))
     content = {one.kind: {"schema": one.answer}}
     answers: Schema = {"200": {"description": "good", "content": content}}
     for status in one.statuses:
@@ -190,7 +190,7 @@ def _operation(one: Address, api: str) -> Schema:
         }
     if one.signed:
         made["security"] = [{"device": [], "nonce": [], "signature": []}]
-    elif one.right:
+    elif one.permission:
         made["security"] = [{"bearer": []}]
     return made
 

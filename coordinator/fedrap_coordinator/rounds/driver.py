@@ -200,8 +200,7 @@ class RoundDriver:
 
     async def _refresh(self) -> None:
         """See what is in the store: another process may have gone on."""
-        found = await self._store.current_round()
-        version = await self._store.latest_version()
+        found, version = await self._store.progress()
         if version is not None and (self.model is None or self.model.stored.version != version):
             stored = await self._store.release(version)
             if stored is not None:
@@ -346,7 +345,7 @@ class RoundDriver:
             bodies, model.common, self.plan, self.task, round_.step
         )
         self._reached("summed")
-        attributes = await self._store.alike(model.common.size)  # of items that are new
+        attributes = await self._store.shared_attributes(model.common.size)  # of items that are new
         made = await asyncio.to_thread(
             self._learn, self.task, model, summed.total, extent, self._settings, summed.clip,
             attributes, self._timing.now(round_),

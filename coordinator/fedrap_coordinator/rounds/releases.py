@@ -99,13 +99,13 @@ def recovered_model(model: Model, version: int, step: int, now: float) -> Model:
 
 
 def restored_model(
-    model: Model, old: StoredRelease, alike: Sequence[Attribute] = (), now: float = 0.0
+    model: Model, old: StoredRelease, attributes: Sequence[Attribute] = (), now: float = 0.0
 ) -> Model:
     """The C of `old` under the version after `model`.
 
     The step stays that of `model`: rounds that were made stay made, and what was charged for them
     stays charged. It is made of what was published, so it costs nothing. Items that came since
-    `old` keep their rows and start anew from their likes.
+    `old` keep their rows and start anew from their neighbours.
 
     Raises:
         BrokenModel: the old release is damaged.
@@ -114,7 +114,7 @@ def restored_model(
     version, step = model.stored.version + 1, model.stored.step
     rows, fresh = past.common.items, model.common.size - past.common.size
     if fresh > 0:
-        rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, alike))
+        rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, attributes))
     common, latest = CommonItems(version, rows), model.message
     shown = served_rows(past.message.withheld, past.common.size)
     withheld = np.zeros(common.size, dtype=np.bool_)
@@ -175,10 +175,10 @@ def next_model(
     extent: Extent,
     settings: Settings,
     clip: float = 0.0,
-    alike: Sequence[Attribute] = (),
+    attributes: Sequence[Attribute] = (),
     now: float = 0.0,
 ) -> Model:
-    """The version after `model`: one step, new items where their likes are, quantised.
+    """The version after `model`: one step, new items where their neighbours are, quantised.
 
     An item that is like no other starts as a row of zeros, which scores nothing until devices that
     touched the item have taught it something.
@@ -199,7 +199,7 @@ def next_model(
         raise BrokenModel("the learning step gave numbers that are absurdly large") from error
     fresh = extent.items - rows.shape[0]
     if fresh > 0:
-        rows = _grown(rows, start_rows(learnt.common, fresh, alike))
+        rows = _grown(rows, start_rows(learnt.common, fresh, attributes))
     made = _Next(model.stored.version + 1, step, total.devices, clip)
     built = _build(task, made, extent.catalogue, rows, learnt, settings)
     return _described(built, model, now)

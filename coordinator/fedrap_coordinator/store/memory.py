@@ -217,6 +217,9 @@ class MemoryStore:
                 return structs.replace(round_, assigned=assigned, accepted=accepted), plan
         return None
 
+    async def progress(self) -> tuple[tuple[Round, bytes] | None, int | None]:
+        return await self.current_round(), max(self._releases, default=None)
+
     async def set_phase(
         self, round_id: bytes, phase: Phase, was: Phase | None = None, now: float | None = None
     ) -> bool:
@@ -327,9 +330,6 @@ class MemoryStore:
             version = max(self._releases, default=-1)
         return self._releases.get(version)
 
-    async def latest_version(self) -> int | None:
-        return max(self._releases, default=None)
-
     async def release_history(self, count: int) -> Sequence[ReleaseRow]:
         rows = sorted(self._history.values(), key=lambda row: row.version, reverse=True)[:count]
         return [replace(row, kept=row.version in self._releases) for row in rows]
@@ -407,7 +407,7 @@ class MemoryStore:
         ]
         return [one for one in fits if one.row >= start][:count]
 
-    async def alike(self, start: int) -> Sequence[Attribute]:
+    async def shared_attributes(self, start: int) -> Sequence[Attribute]:
         found = [
             (row, name, value)
             for row, item in enumerate(self._items)

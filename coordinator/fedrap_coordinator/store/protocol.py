@@ -152,6 +152,10 @@ class Store(Protocol):
         """The round that is neither released nor abandoned, with its counts and its plan."""
         ...
 
+    def progress(self) -> Awaitable[tuple[tuple[Round, bytes] | None, int | None]]:
+        """The current round, and the number of the latest release; in one look."""
+        ...
+
     def set_phase(
         self, round_id: bytes, phase: Phase, was: Phase | None = None, now: float | None = None
     ) -> Awaitable[bool]:
@@ -199,10 +203,6 @@ class Store(Protocol):
 
     def release(self, version: int | None) -> Awaitable[StoredRelease | None]:
         """A version of C, or the latest."""
-        ...
-
-    def latest_version(self) -> Awaitable[int | None]:
-        """The number of the latest release; None before the first."""
         ...
 
     def release_history(self, count: int) -> Awaitable[Sequence[ReleaseRow]]:
@@ -260,7 +260,7 @@ class Store(Protocol):
         """Up to `count` items from row `start` on whose id or an attribute contains `search`."""
         ...
 
-    def alike(self, start: int) -> Awaitable[Sequence[Attribute]]:
+    def shared_attributes(self, start: int) -> Awaitable[Sequence[Attribute]]:
         """Attributes of the items from row `start` on, and of all that share one with them."""
         ...
 

@@ -179,6 +179,7 @@ class SqlStore:
 
     open_round = transaction(sql_rounds.open_round)
     current_round = reading(sql_rounds.current_round)
+    progress = reading(sql_rounds.progress)
     set_phase = transaction(sql_rounds.set_phase)
     assign_slots = transaction(sql_rounds.assign_slots)
     add_updates = transaction(sql_rounds.add_updates)
@@ -186,7 +187,6 @@ class SqlStore:
     add_release = transaction(sql_rounds.add_release)
 
     release = reading(sql_releases.release)
-    latest_version = reading(sql_releases.latest_version)
     release_history = reading(sql_releases.release_history)
     roll_back = transaction(sql_releases.roll_back)
     prune_releases = transaction(sql_releases.prune_releases)
@@ -199,7 +199,7 @@ class SqlStore:
     catalogue = reading(sql_items.catalogue)
     extent = reading(sql_items.extent)
     items = reading(sql_items.items)
-    alike = reading(sql_items.alike)
+    shared_attributes = reading(sql_items.shared_attributes)
     categories = reading(sql_items.categories)
 
     add_issuer = transaction(sql_admin.add_issuer)

@@ -133,7 +133,7 @@ def import_items(
     return audited(db, audit, Imported(added, returned, known_before))
 
 
-def alike(db: sa.Connection, start: int) -> Sequence[Attribute]:
+def shared_attributes(db: sa.Connection, start: int) -> Sequence[Attribute]:
     """Attributes of rows from `start` on, and of all rows that share one with them."""
     a = t.item_attribute.c
     # The pairs of the new items first, then who has them, by the index: the other way round a

@@ -70,12 +70,6 @@ def release(db: sa.Connection, version: int | None) -> StoredRelease | None:
     )
 
 
-def latest_version(db: sa.Connection) -> int | None:
-    """The number of the latest release."""
-    found = db.scalar(sa.select(sa.func.max(t.release.c.version)))
-    return None if found is None else int(found)
-
-
 def roll_back(db: sa.Connection, release: StoredRelease, audit: AuditEntry | None = None) -> None:
     """An earlier C under a new version; what was collected for the one before is destroyed."""
     r = t.round_.c

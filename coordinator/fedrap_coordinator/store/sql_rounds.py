@@ -75,6 +75,11 @@ def current_round(db: sa.Connection) -> tuple[Round, bytes] | None:
     return Round(row.id, row.step, row.release, row.opened_at, phase, *counts, seal), row.plan
 
 
+def progress(db: sa.Connection) -> tuple[tuple[Round, bytes] | None, int | None]:
+    """The round that is not over, and the number of the latest release."""
+    return current_round(db), db.scalar(sa.select(sa.func.max(t.release.c.version)))
+
+
 def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
     """The last rounds, the newest first."""
     r = t.round_.c
