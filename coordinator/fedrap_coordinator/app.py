@@ -13,7 +13,7 @@ from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.http.admin_api import create_admin_app, serve_admin
 from fedrap_coordinator.http.dashboard import MONITOR
-from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY, around_devices, routes
+from fedrap_coordinator.http.device_api import COORDINATOR, LIMITS, REGISTRY, around_devices, routes
 from fedrap_coordinator.http.limits import RequestLimits
 from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.identity.enrolment import Registry
@@ -61,6 +61,7 @@ def create_app(
         client_max_size=settings.serve.max_body_bytes,
     )
     app[COORDINATOR], app[MONITOR] = coordinator, monitor
+    app[LIMITS] = limits
     app[REGISTRY] = Registry(store, sources.clock, settings.enrolment, keyring.authority)
     app.router.add_routes(routes())
     app.cleanup_ctx.append(_run_coordinator)

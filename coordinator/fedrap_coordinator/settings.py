@@ -83,6 +83,8 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8470
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 4 * 1024 * 1024
+    body_seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 10.0  # for a body to begin
+    least_body_rate: Annotated[float, msgspec.Meta(gt=0)] = 4096.0  # bytes a second it must keep
     retry_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 30.0  # ask again, at the least
     max_wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 30.0  # for a slot
     max_waiting: Annotated[int, msgspec.Meta(ge=0)] = 5000  # devices that wait for a slot

@@ -6,6 +6,7 @@ are too many even of these, the one that was used longest ago goes first.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Annotated
@@ -30,6 +31,7 @@ class Buckets:
         self._burst = pace.burst
         self._rate = pace.per_minute / 60.0
         self._most = most
+        self._lock = threading.Lock()  # the event loop asks, and the thread that verifies
         self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -37,6 +39,10 @@ class Buckets:
 
     def take(self, name: Hashable, now: float) -> float:
         """0.0, and a token is gone; or the seconds until there is one, and none is gone."""
+        with self._lock:
+            return self._take(name, now)
+
+    def _take(self, name: Hashable, now: float) -> float:
         left, at = self._left.get(name, (self._burst, now))
         left = min(self._burst, left + max(0.0, now - at) * self._rate)
         if left < 1.0:

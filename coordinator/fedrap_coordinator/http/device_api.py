@@ -12,9 +12,9 @@ from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.http.problems import answer_for
 from fedrap_coordinator.identity.authentication import (
     SignedRequest,
+    read_headers,
     read_hex,
     read_number,
-    read_signed,
 )
 from fedrap_coordinator.identity.enrolment import Purpose, Registry
 from fedrap_coordinator.rounds.coordinator import Coordinator
@@ -25,6 +25,7 @@ from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, Renew
 
 COORDINATOR = web.AppKey("coordinator", Coordinator)
 REGISTRY = web.AppKey("registry", Registry)
+LIMITS = web.AppKey("limits", RequestLimits)
 MEDIA_TYPE = "application/vnd.fedrap+msgpack"
 _FOREVER = "public, max-age=31536000, immutable"
 
@@ -59,6 +60,8 @@ def around_devices(limits: RequestLimits, metrics: Metrics, sources: Sources) ->
         except Exception as error:
             failed = limits.after_failure(request, error)
             answer = answer_for(failed, request, sources.uniform)
+            if not request.content.is_eof():  # what was not read is not waited for
+                answer.force_close()
         metrics.count(request, answer, sources.monotonic() - started)
         return answer
 
@@ -89,7 +92,7 @@ async def get_privacy(request: web.Request) -> web.Response:
 
 async def post_enrol(request: web.Request) -> web.Response:
     """A token for a device id."""
-    message = decode(Enrol, await request.read(), ATTESTED)
+    message = decode(Enrol, await request.app[LIMITS].read_body(request), ATTESTED)
     task = request.app[COORDINATOR].task
     return _answer(await request.app[REGISTRY].enrol(message, task))
 
@@ -107,8 +110,10 @@ async def post_offer(request: web.Request) -> web.Response:
 
 
 async def post_update(request: web.Request) -> web.Response:
-    """A sealed update."""
+    """A sealed update; of a device that is not known not a byte is read."""
     round_id = read_hex(request.match_info["round"], 16)
+    device, _, _ = read_headers(request.headers)
+    await request.app[COORDINATOR].check_known(device)
     return _answer(await request.app[COORDINATOR].accept(await _signed(request), round_id))
 
 
@@ -147,8 +152,10 @@ async def get_catalogue(request: web.Request) -> web.Response:
 
 
 async def _signed(request: web.Request) -> SignedRequest:
-    """The request as it came; nothing is proven yet."""
-    return read_signed(request.headers, request.method, request.raw_path, await request.read())
+    """The request as it came; nothing is proven yet. Headers are looked at before the body."""
+    headers = read_headers(request.headers)
+    body = await request.app[LIMITS].read_body(request)
+    return SignedRequest(*headers, request.method, request.raw_path, body)
 
 
 async def _proven(request: web.Request, purpose: Purpose) -> tuple[DeviceRecord, bytes]:

@@ -1,13 +1,19 @@
-"""Request limits: how much is in hand at once, how large a body may be, how often somebody asks.
+"""Request limits: how large a body may be, how fast it must come, how much is in hand at once.
 
-Everything here is decided before a byte of the body is read. Nothing awaits: the middleware of the
-devices' API asks, see device_api.py.
+A body is bounded while it is read, by the size of its route, by a deadline that only bytes move on,
+and by what is in hand in all; a length that is announced reserves nothing. Where too many bodies
+are on their way at once, those that began first are given up, of the address that has most of
+them: an honest body is there within milliseconds, an idle one waits.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -23,6 +29,17 @@ ATTESTED = 32768  # and those that may carry an attestation
 _SIZES = {"enrol": ATTESTED, "renew": ATTESTED, "offers": SMALL, "forget": SMALL}
 _BUSY_SECONDS = 2.0
 _UNPROVEN = (problems.BAD_SIGNATURE, problems.NOT_ENROLLED)
+MOST_READING = 256  # bodies that are on their way at once
+
+
+@dataclass(eq=False)
+class Intake:
+    """One request's body, as far as it has come."""
+
+    address: str
+    largest: int
+    received: int = 0
+    scope: asyncio.Timeout | None = field(default=None, repr=False)  # while it is being read
 
 
 class RequestLimits:
@@ -34,6 +51,8 @@ class RequestLimits:
         self._addresses = Buckets(settings.limits.address)
         self._requests = 0
         self._bytes = 0
+        self._intakes: dict[int, Intake] = {}  # by request, until it is answered
+        self._reading: dict[Intake, None] = {}  # in the order in which they began
 
     def in_hand(self) -> tuple[int, int]:
         """Requests that are being answered, and the bytes of their bodies."""
@@ -48,7 +67,7 @@ class RequestLimits:
         """Room for this request until it is answered; those who enrol are counted by address.
 
         Raises:
-            Refusal: it is too large, there is no room now, or too many came from this address.
+            Refusal: it says that it is too large, or too many came from this address.
         """
         route, size = request.match_info.route.name or "", request.content_length
         largest = self.largest(route)
@@ -56,20 +75,70 @@ class RequestLimits:
             raise Refusal(problems.TOO_LARGE)
         if route == "enrol":
             self.slow_down(request)
-        if route == "offers" or request.method == "GET":  # small; a device may wait for its offer
+        if request.method == "GET":
             yield
             return
-        size = largest if size is None else size
-        limits = self._settings.ingest
-        if self._requests >= limits.max_requests or self._bytes + size > limits.max_bytes:
+        if route != "offers" and self._requests >= self._settings.ingest.max_requests:
             raise Refusal(problems.UNAVAILABLE, "more than this server can take", _BUSY_SECONDS)
-        self._requests += 1
-        self._bytes += size
+        intake = Intake(self.address(request), largest)
+        self._intakes[id(request)] = intake
+        counted = route != "offers"  # a device may wait for its offer
+        self._requests += counted
         try:
             yield
         finally:
-            self._requests -= 1
-            self._bytes -= size
+            self._requests -= counted
+            self._bytes -= intake.received
+            del self._intakes[id(request)]
+
+    async def read_body(self, request: web.Request) -> bytes:
+        """The body, read within its bounds; it stays in hand until the request is answered.
+
+        Raises:
+            Refusal: too large, too slow, or there is no room for it now.
+        """
+        intake, serve = self._intakes[id(request)], self._settings.serve
+        loop, parts = asyncio.get_running_loop(), []
+        if len(self._reading) >= MOST_READING:
+            self._give_up_one()
+        started = loop.time()
+        self._reading[intake] = None
+        try:
+            async with asyncio.timeout_at(started + serve.body_seconds) as intake.scope:
+                async for part in request.content.iter_any():
+                    self._take(intake, len(part))
+                    parts.append(part)
+                    more = intake.received / serve.least_body_rate
+                    intake.scope.reschedule(started + serve.body_seconds + more)
+        except TimeoutError:
+            raise Refusal(
+                problems.UNAVAILABLE, "the body did not come in time", _BUSY_SECONDS
+            ) from None
+        finally:
+            intake.scope = None
+            self._reading.pop(intake, None)
+        return b"".join(parts)
+
+    def _take(self, intake: Intake, size: int) -> None:
+        """Count bytes that came."""
+        if intake.received + size > intake.largest:
+            raise Refusal(problems.TOO_LARGE)
+        if self._bytes + size > self._settings.ingest.max_bytes:
+            self._give_up_one(besides=intake)
+            raise Refusal(problems.UNAVAILABLE, "more than this server can take", _BUSY_SECONDS)
+        intake.received += size
+        self._bytes += size
+
+    def _give_up_one(self, besides: Intake | None = None) -> None:
+        """End the body that began first, of the address that has most of them on their way."""
+        others = [one for one in self._reading if one is not besides and one.scope is not None]
+        if not others:
+            return
+        most, _ = Counter(one.address for one in others).most_common(1)[0]
+        oldest = next(one for one in others if one.address == most)
+        assert oldest.scope is not None
+        oldest.scope.reschedule(asyncio.get_running_loop().time())
+        self._reading.pop(oldest)
 
     def after_failure(self, request: web.Request, error: Exception) -> Exception:
         """What to answer to `error`: who signs badly or is not known is counted by address."""
@@ -89,15 +158,26 @@ class RequestLimits:
         Raises:
             Refusal: too many from this address.
         """
-        wait = self._addresses.take(self._address(request), self._monotonic())
+        wait = self._addresses.take(self.address(request), self._monotonic())
         if wait:
             raise Refusal(problems.SLOW_DOWN, retry_after=wait)
 
-    def _address(self, request: web.Request) -> str:
-        """Who sent this; behind proxies, what the outermost of ours saw."""
-        proxies = self._settings.limits.proxies
+    def address(self, request: web.Request) -> str:
+        """Who sent this; behind proxies, what the outermost of ours saw.
+
+        Of an IPv6 address the network counts, the first 64 bits: one house has 2^64 of them.
+        """
+        proxies, text = self._settings.limits.proxies, request.remote or ""
         if proxies:
             named = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]
             if len(named) >= proxies and named[-proxies]:
-                return named[-proxies][:64]
-        return request.remote or ""
+                text = named[-proxies][:64]
+        try:
+            found = ipaddress.ip_address(text.split("%")[0].strip("[]"))
+        except ValueError:
+            return text
+        if isinstance(found, ipaddress.IPv4Address):
+            return str(found)
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, 64), strict=False))

@@ -15,6 +15,7 @@ from fedrap_core.wire.signing import (
     DEVICE_HEADER,
     MAX_NONCE,
     NONCE_HEADER,
+    SIGNATURE_BYTES,
     SIGNATURE_HEADER,
     signed_bytes,
     verify,
@@ -33,11 +34,11 @@ class SignedRequest:
     body: bytes
 
 
-def read_signed(headers: Mapping[str, str], method: str, path: str, body: bytes) -> SignedRequest:
-    """The request behind these headers.
+def read_headers(headers: Mapping[str, str]) -> tuple[bytes, int, bytes]:
+    """Device, nonce and signature, as the headers have them.
 
     Raises:
-        Refusal: a header is missing or makes no sense.
+        Refusal: one is missing or makes no sense.
     """
     device = read_hex(headers.get(DEVICE_HEADER, ""), 16)
     nonce = read_number(headers.get(NONCE_HEADER, ""))
@@ -45,7 +46,9 @@ def read_signed(headers: Mapping[str, str], method: str, path: str, body: bytes)
         signature = base64.b64decode(headers.get(SIGNATURE_HEADER, ""), validate=True)
     except (binascii.Error, ValueError) as error:
         raise Refusal(problems.BAD_SIGNATURE, f"{SIGNATURE_HEADER} is not base64") from error
-    return SignedRequest(device, nonce, signature, method, path, body)
+    if len(signature) != SIGNATURE_BYTES:
+        raise Refusal(problems.BAD_SIGNATURE, f"a signature has {SIGNATURE_BYTES} bytes")
+    return device, nonce, signature
 
 
 def verify_request(key: ec.EllipticCurvePublicKey, signed: SignedRequest) -> None:

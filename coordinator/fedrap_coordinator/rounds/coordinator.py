@@ -132,6 +132,10 @@ class Coordinator:
         """
         return self._slots.offer(signed)
 
+    async def check_known(self, device: bytes) -> None:
+        """Returns when there is such a device; raises Refusal."""
+        await self._ingest.check_known(device)
+
     async def accept(self, signed: SignedRequest, round_id: bytes) -> Accepted:
         """Verify, unseal, decode, decide, store: what is answered with Accepted is never lost."""
         context = self._slots.context(round_id)
@@ -139,8 +143,7 @@ class Coordinator:
             await self._ingest.authenticate(signed)
             await self._driver.catch_up()
             context = self._slots.context(round_id)
-        checked = await self._ingest.check(signed, context)
-        self._slots.limit_rate(signed.device)
+        checked = await self._ingest.check(signed, context, self._slots.limit_rate)
         body = signed.body if context is not None and checked.fault is None else None
         submission = Submission(signed.device, signed.nonce, checked.digest, body)
         max_updates = self._driver.limits.max_updates

@@ -24,7 +24,7 @@ from fedrap_coordinator.domain.decisions import (
     SubmissionResult,
 )
 from fedrap_coordinator.domain.rounds import RoundCounts
-from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.errors import Refusal, refusal_of
 from fedrap_coordinator.identity.authentication import SignedRequest, verify_request
 from fedrap_coordinator.rounds.aggregation import Aggregator, check_envelope, read_update
 from fedrap_coordinator.rounds.batching import Batcher
@@ -56,7 +56,7 @@ class CheckedUpdate:
     """A signature was good; why the update cannot be counted all the same, if so."""
 
     digest: bytes
-    fault: FedRapError | None
+    fault: Refusal | None
 
 
 class Ingest:
@@ -88,6 +88,11 @@ class Ingest:
             await batcher.close()
         self._thread.shutdown()
 
+    async def check_known(self, device: bytes) -> None:
+        """Returns when there is a device of that id; raises Refusal."""
+        if self._recent_key(device) is None:
+            await self._key(device)
+
     async def authenticate(self, signed: SignedRequest) -> None:
         """Returns when that device signed this. Its nonce is counted where the request is.
 
@@ -99,12 +104,21 @@ class Ingest:
         if isinstance(answer, Exception):
             raise answer
 
-    async def check(self, signed: SignedRequest, context: RoundContext | None) -> CheckedUpdate:
-        """Like `authenticate`; and, where its round is open, can the update be counted?"""
+    async def check(
+        self,
+        signed: SignedRequest,
+        context: RoundContext | None,
+        limit_rate: Callable[[bytes], None],
+    ) -> CheckedUpdate:
+        """Like `authenticate`; and, where its round is open, can the update be counted?
+
+        `limit_rate` is asked when the signature was found good, before anything is opened.
+        """
         key = self._recent_key(signed.device) or await self._key(signed.device)
 
         def job() -> CheckedUpdate:
             verify_request(key, signed)
+            limit_rate(signed.device)
             fault = None if context is None else self._fault(signed, context)
             return CheckedUpdate(hashlib.sha256(signed.body).digest(), fault)
 
@@ -143,14 +157,20 @@ class Ingest:
             self._keys.popitem(last=False)
         return known
 
-    def _fault(self, signed: SignedRequest, context: RoundContext) -> FedRapError | None:
-        """Why this update cannot be counted in that round; None when it can."""
+    def _fault(self, signed: SignedRequest, context: RoundContext) -> Refusal | None:
+        """Why this update cannot be counted in that round; None when it can.
+
+        A problem and its words, never what was raised: that would keep all it had read alive.
+        """
         try:
             update = read_update(signed.body, self._max_body_bytes)
             check_envelope(update, context.offer, signed.device)
             self._aggregator.check(update, context.common)
         except FedRapError as error:
-            return error
+            refusal = refusal_of(error, lambda: 0.0)
+            if refusal is None:
+                raise
+            return Refusal(refusal.problem, refusal.detail, refusal.retry_after)
         return None
 
     def _work(self, _: bytes, jobs: Sequence[Job]) -> Awaitable[Sequence[object]]:
@@ -176,5 +196,5 @@ def _run(jobs: Sequence[Job]) -> list[object]:
         try:
             answers.append(job())
         except Exception as error:
-            answers.append(error)
+            answers.append(error.with_traceback(None))  # its frames hold the body
     return answers
