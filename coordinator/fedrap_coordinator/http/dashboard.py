@@ -147,9 +147,17 @@ async def _sign_in(request: web.Request) -> web.Response:
     answer = web.json_response({"name": known.name, "role": known.role})
     answer.set_cookie(
         COOKIE, cookie, max_age=int(seconds), httponly=True, samesite="Strict", path="/",
-        secure=request.secure,
+        secure=_is_secure(request),
     )  # fmt: skip
     return answer
+
+
+def _is_secure(request: web.Request) -> bool:
+    """Did the browser come over TLS? Behind our proxies the nearest of them says so."""
+    if request.secure:
+        return True
+    said = request.headers.get("X-Forwarded-Proto", "").split(",")[-1].strip().lower()
+    return request.app[SETTINGS].limits.proxies > 0 and said == "https"
 
 
 async def _session(request: web.Request) -> web.Response:

@@ -105,10 +105,12 @@ class Registry:
         return known
 
     async def _ticket(self, token: str, now: float) -> Ticket:
-        known = {one.name: public_from_point(one.public_key) for one in await self._store.issuers()}
+        points = {one.name: one.public_key for one in await self._store.issuers()}
+        known = {name: public_from_point(point) for name, point in points.items()}
         claims = await asyncio.to_thread(read_token, token, known, self._settings.audience, now)
-        account = None if claims.acc is None else _digest(f"account\n{claims.iss}\n{claims.acc}")
-        used = _digest(f"token\n{claims.iss}\n{claims.jti}")
+        issuer = points[claims.iss].hex()  # its key: another name is no other issuer
+        account = None if claims.acc is None else _digest(f"account\n{issuer}\n{claims.acc}")
+        used = _digest(f"token\n{issuer}\n{claims.jti}")
         return Ticket(used, claims.exp, account, self._settings.account_devices)
 
     async def renew(self, known: DeviceRecord, message: Renew, task: bytes) -> Renewed:
@@ -150,7 +152,7 @@ class Registry:
             Refusal, SignatureInvalid: it does not, or it was.
         """
         known = await self._store.device(signed.device)
-        if known is None:
+        if known is None or not known.public_key:  # never here, or revoked and gone
             raise Refusal(problems.NOT_ENROLLED)
         key = public_from_point(known.public_key)
         await asyncio.to_thread(verify_request, key, signed)

@@ -26,7 +26,7 @@ from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import is_item_id
 from fedrap_core.plan import Plan
 from fedrap_core.wire import problems
-from fedrap_core.wire.messages import Accepted, Catalogue, Offer
+from fedrap_core.wire.messages import Accepted, Offer
 
 log = logging.getLogger(__name__)
 # What keeps an update out because of itself or its round; all others are about its device.
@@ -190,8 +190,8 @@ class Coordinator:
         """The latest release for a device that holds version `have`: a delta where that pays."""
         return self._downloads.release_since(have)
 
-    def catalogue(self, start: int) -> Awaitable[Catalogue]:
-        """The items from row `start` on."""
+    def catalogue(self, start: int) -> Awaitable[tuple[bytes, bytes | None]]:
+        """The items from row `start` on as a message, and compressed where that is at hand."""
         return self._downloads.catalogue(start)
 
     def privacy(self) -> dict[str, Any]:

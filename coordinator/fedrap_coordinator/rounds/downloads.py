@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from fedrap_coordinator.domain.records import CataloguePage
 from fedrap_coordinator.errors import Refusal
@@ -14,9 +17,11 @@ from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import join_ids
 from fedrap_core.wire import problems
+from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Catalogue
 
 KEPT_DELTAS = 16  # in memory, for devices that come back at about the same time
+KEPT_OLD = 2  # versions that are not the latest; nobody makes us compress one twice in a row
 
 
 class Downloads:
@@ -27,6 +32,8 @@ class Downloads:
         self._settings = settings
         self._driver = driver
         self._deltas: dict[tuple[int, int], EncodedRelease] = {}
+        self._old: dict[int, EncodedRelease] = {}
+        self._catalogue: _Catalogue | None = None
 
     async def release(self, version: int | None) -> EncodedRelease:
         """A version of C, or the latest, ready to serve."""
@@ -38,10 +45,16 @@ class Downloads:
                 problems.UNAVAILABLE, "there is no release yet: the catalogue is empty",
                 self._settings.serve.retry_seconds,
             )  # fmt: skip
-        stored = await self._store.release(version)
-        if stored is None:
-            raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
-        return await asyncio.to_thread(encode_release, stored)
+        known = self._old.get(version)
+        if known is None:
+            stored = await self._store.release(version)
+            if stored is None:
+                raise Refusal(problems.NOT_FOUND, f"there is no release {version}")
+            known = await asyncio.to_thread(encode_release, stored)
+            if len(self._old) >= KEPT_OLD:
+                self._old.clear()
+            self._old[version] = known
+        return known
 
     async def release_since(self, have: int) -> EncodedRelease:
         """The latest release for a device that holds version `have`: a delta where that pays."""
@@ -59,17 +72,47 @@ class Downloads:
             self._deltas[have, model.stored.version] = known
         return known
 
-    async def catalogue(self, start: int) -> Catalogue:
-        """The items from row `start` on."""
-        page = await self._store.catalogue(start)
-        return await asyncio.to_thread(_pack_catalogue, page, start)
+    async def catalogue(self, start: int) -> tuple[bytes, bytes | None]:
+        """The items from row `start` on as a message, and compressed where that is at hand.
+
+        It is read, joined and compressed once for each version, however often it is asked for.
+        """
+        version, known = (await self._store.extent()).catalogue, self._catalogue
+        if known is None or known.version != version:
+            page = await self._store.catalogue(0)
+            known = self._catalogue = await asyncio.to_thread(_keep_catalogue, page)
+        if start == 0:
+            return known.whole, known.gzipped
+        return known.part(start), None
 
 
-def _pack_catalogue(page: CataloguePage, start: int) -> Catalogue:
-    return Catalogue(
-        version=page.version,
-        start=start,
-        count=len(page.items),
-        items=join_ids(list(page.items)),
-        retired=np.array(page.retired, dtype="<u4").tobytes(),
-    )
+@dataclass(frozen=True, eq=False)
+class _Catalogue:
+    """One version of the catalogue, ready to be sent from any row on."""
+
+    version: int
+    items: bytes
+    ends: npt.NDArray[np.int64]  # (m,) where each id ends in `items`
+    retired: bytes
+    whole: bytes = b""
+    gzipped: bytes = b""
+
+    def part(self, start: int) -> bytes:
+        """The message from row `start` on: a copy of bytes, no work by the item."""
+        count = max(0, len(self.ends) - start)
+        first = int(self.ends[start - 1]) if start and count else 0
+        items = self.items[first:] if count else b""
+        return encode(
+            Catalogue(
+                version=self.version, start=start, count=count, items=items, retired=self.retired
+            )
+        )
+
+
+def _keep_catalogue(page: CataloguePage) -> _Catalogue:
+    items = join_ids(list(page.items))
+    ends = np.flatnonzero(np.frombuffer(items, dtype=np.uint8) == ord("\n")) + 1
+    retired = np.array(page.retired, dtype="<u4").tobytes()
+    made = _Catalogue(page.version, items, ends, retired)
+    whole = made.part(0)
+    return replace(made, whole=whole, gzipped=gzip.compress(whole, 6, mtime=0))

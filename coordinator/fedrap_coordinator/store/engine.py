@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
+import os
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,8 @@ def open_engine(url: str) -> sa.Engine:
         ) from error
     if parsed.drivername in _SQLITE:
         engine = sa.create_engine(parsed)
+        if parsed.database and parsed.database != ":memory:":
+            sa.event.listen(engine, "do_connect", partial(_make_private, Path(parsed.database)))
         sa.event.listen(engine, "connect", _sqlite_pragmas)
         sa.event.listen(engine, "begin", _begin)
         return engine
@@ -70,8 +75,18 @@ def copy_database(url: str, path: Path) -> None:
         raise StoreUnavailable(f"there is no database {source}")
     if path.exists():
         raise StoreUnavailable(f"{path} is there already")
+    _private_file(path)
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(path)) as new:
         old.backup(new)
+
+
+def _private_file(path: Path) -> None:
+    """The file is there and only its owner reads it: charges, keys of devices, sealed updates."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        return
+    with contextlib.suppress(OSError):  # of somebody else; who may read it is up to them
+        path.chmod(path.stat().st_mode & ~0o077)
 
 
 def without_password(url: str) -> str:
@@ -82,6 +97,12 @@ def without_password(url: str) -> str:
     """
     engine = open_engine(url)
     return engine.url.render_as_string(hide_password=True)
+
+
+def _make_private(path: Path, *_: Any) -> None:
+    """Before SQLite makes the file; what it puts beside it gets the same mode."""
+    if path.parent.is_dir():  # otherwise SQLite says what is wrong
+        _private_file(path)
 
 
 def _sqlite_pragmas(connection: Any, _record: Any) -> None:

@@ -172,7 +172,7 @@ class MemoryStore:
 
     async def device_keys(self, devices: Sequence[bytes]) -> Sequence[bytes | None]:
         found = [self._devices.get(device) for device in devices]
-        return [None if known is None else known.public_key for known in found]
+        return [None if known is None else known.public_key or None for known in found]
 
     async def use_nonce(self, device: bytes, nonce: int) -> bool:
         known = self._devices.get(device)
@@ -197,7 +197,9 @@ class MemoryStore:
         return self._written(audit, True)
 
     async def forget_device(self, device: bytes) -> None:
-        self._devices.pop(device, None)
+        known = self._devices.pop(device, None)
+        if known is not None and known.revoked_at is not None:
+            self._devices[device] = replace(known, public_key=b"", last_nonce=0, level="none")
 
     async def open_round(self, round_: Round, plan: bytes) -> bool:
         for known, _ in self._rounds.values():

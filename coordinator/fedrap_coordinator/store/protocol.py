@@ -139,7 +139,10 @@ class Store(Protocol):
         ...
 
     def forget_device(self, device: bytes) -> Awaitable[None]:
-        """Drop a device's key, nonce and record. Its id stays in rounds it took part in."""
+        """Drop a device's key, nonce and record. Its id stays in rounds it took part in.
+
+        Of a device that was revoked the id stays, so that its key never enrols again.
+        """
         ...
 
     # Rounds.

@@ -144,7 +144,7 @@ def device_keys(db: sa.Connection, devices: Sequence[bytes]) -> Sequence[bytes |
     """The public keys of these devices."""
     d = t.device.c
     rows = db.execute(sa.select(d.id, d.public_key).where(d.id.in_(devices)))
-    found = {bytes(row.id): bytes(row.public_key) for row in rows}
+    found = {bytes(row.id): bytes(row.public_key) or None for row in rows}
     return [found.get(device) for device in devices]
 
 
@@ -205,8 +205,11 @@ def use_nonce(db: sa.Connection, device: bytes, nonce: int) -> bool:
 
 
 def forget_device(db: sa.Connection, device: bytes) -> None:
-    """Drop a device's key, nonce and record."""
-    db.execute(t.device.delete().where(t.device.c.id == device))
+    """Drop a device's key, nonce and record; of one that was revoked the bare id stays."""
+    d = t.device.c
+    db.execute(t.device.delete().where(d.id == device, d.revoked_at.is_(None)))
+    stays = {"public_key": b"", "last_nonce": 0, "level": "none"}
+    db.execute(t.device.update().where(d.id == device).values(stays))
 
 
 def settle(db: sa.Connection, round_id: bytes) -> None:

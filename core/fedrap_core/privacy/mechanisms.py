@@ -60,7 +60,9 @@ def adapted_clip(clip: float, adapt: Adapt, fitting: float, devices: int) -> flo
     """
     share = min(1.0, max(0.0, fitting / devices + 0.5))
     smallest, largest = CLIP_RANGE
-    return min(largest, max(smallest, clip * math.exp(-adapt.rate * (share - adapt.quantile))))
+    moved = clip * math.exp(-adapt.rate * (share - adapt.quantile))
+    # Three digits: all bits of a double would tell more of the sum than the step is worth.
+    return float(f"{min(largest, max(smallest, moved)):.3g}")
 
 
 def task_noise_key(key: bytes, task: bytes) -> bytes:
