@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +25,15 @@ except ImportError:  # no such lock here: rotate with the coordinator stopped
     fcntl = None  # type: ignore[assignment]
 
 LIST = "seal.json"
+STEPS = "steps.json"
+
+
+@dataclass(frozen=True)
+class StepMark:
+    """The last step that was made with a noise key, and from which updates."""
+
+    step: int
+    updates: str  # hex digest of the frozen set
 
 
 class KeyFiles(Protocol):
@@ -50,6 +59,14 @@ class KeyFiles(Protocol):
         """Make a private key unreadable; nothing happens when it is gone."""
         ...
 
+    def load_steps(self) -> dict[str, StepMark]:
+        """The last step of each task that was made with the noise key."""
+        ...
+
+    def save_steps(self, steps: Mapping[str, StepMark]) -> None:
+        """Keep them, whole or not at all."""
+        ...
+
     def alone(self) -> contextlib.AbstractContextManager[None]:
         """Nobody else changes the list meanwhile."""
         ...
@@ -61,6 +78,7 @@ class KeysInMemory:
 
     _keys: list[SealKey] = field(default_factory=list)
     _private: dict[bytes, bytes] = field(default_factory=dict, repr=False)
+    _steps: dict[str, StepMark] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def load(self) -> list[SealKey]:
@@ -77,6 +95,12 @@ class KeysInMemory:
 
     def destroy(self, key_id: bytes) -> None:
         self._private.pop(key_id, None)
+
+    def load_steps(self) -> dict[str, StepMark]:
+        return dict(self._steps)
+
+    def save_steps(self, steps: Mapping[str, StepMark]) -> None:
+        self._steps = dict(steps)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -145,6 +169,29 @@ class KeysInFolder:
 
     def destroy(self, key_id: bytes) -> None:
         _wipe(self._path(key_id))
+
+    def load_steps(self) -> dict[str, StepMark]:
+        """Beside the noise key, not in the database: a backup that comes back has an older one.
+
+        Raises:
+            ConfigError: the file is damaged.
+        """
+        path = self.folder / STEPS
+        if not path.exists():
+            return {}
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))["tasks"]
+            return {
+                str(task): StepMark(int(row["step"]), str(row["updates"]))
+                for task, row in found.items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(f"{path} is damaged; restore it from its backup") from error
+
+    def save_steps(self, steps: Mapping[str, StepMark]) -> None:
+        rows = {task: {"step": one.step, "updates": one.updates} for task, one in steps.items()}
+        text = json.dumps({"tasks": rows}, indent=1) + "\n"
+        replace_file(self.folder / STEPS, text.encode("utf-8"))
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:

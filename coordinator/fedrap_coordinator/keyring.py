@@ -18,9 +18,15 @@ from fedrap_coordinator.domain import sealing_keys
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.domain.sealing_keys import KeyState, SealKey
 from fedrap_coordinator.errors import ConfigError
-from fedrap_coordinator.key_files import KeyFiles, KeysInFolder, KeysInMemory, replace_file
+from fedrap_coordinator.key_files import (
+    KeyFiles,
+    KeysInFolder,
+    KeysInMemory,
+    StepMark,
+    replace_file,
+)
 from fedrap_coordinator.sources import SYSTEM, Sources
-from fedrap_core.errors import FedRapError, MalformedMessage
+from fedrap_core.errors import BrokenModel, FedRapError, MalformedMessage
 from fedrap_core.privacy.mechanisms import NOISE_KEY_BYTES
 from fedrap_core.wire.keys import (
     new_private_key,
@@ -35,6 +41,10 @@ PrivateKey = ec.EllipticCurvePrivateKey
 
 class SealKeyGone(FedRapError):
     """The private half of a sealing key was destroyed or lost."""
+
+
+class StepUsedBefore(BrokenModel):
+    """The noise of this step was published over another sum; the same noise must not be again."""
 
 
 class Keyring:
@@ -65,6 +75,33 @@ class Keyring:
 
     def __repr__(self) -> str:
         return "Keyring(...)"
+
+    def last_step(self, task: bytes) -> int:
+        """The last step of a task that was made with this noise key; 0 before the first."""
+        mark = self._files.load_steps().get(task.hex())
+        return 0 if mark is None else mark.step
+
+    def claim_step(self, task: bytes, step: int, updates: bytes) -> None:
+        """Write down, before it is published, from which updates a step is made.
+
+        The noise of a step is drawn once for all time, so that a crash cannot draw it twice.
+        Whoever puts an old database back would publish it again, over another sum, and the
+        difference of the two would have no noise at all.
+
+        Raises:
+            StepUsedBefore: it was made from other updates, or lies behind the last one.
+        """
+        with self._files.alone():
+            steps = self._files.load_steps()
+            mark, mine = steps.get(task.hex()), StepMark(step, updates.hex())
+            if mark == mine:
+                return
+            if mark is not None and step <= mark.step:
+                raise StepUsedBefore(
+                    f"step {step} was made before: this database is older than its keys; run "
+                    f"`fedrap-coordinator releases recover` with step {mark.step} or more"
+                )
+            self._files.save_steps({**steps, task.hex(): mine})
 
     @property
     def seal(self) -> PrivateKey:

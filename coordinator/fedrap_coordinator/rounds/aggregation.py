@@ -25,6 +25,7 @@ class RoundTotal:
 
     total: RoundSum
     clip: float  # S of the next round where the plan adapts it, else 0
+    updates: bytes  # digest of the frozen set that was summed
 
 
 class Aggregator(Protocol):

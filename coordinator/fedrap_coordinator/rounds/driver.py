@@ -18,7 +18,7 @@ from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.domain.records import Attribute, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
-from fedrap_coordinator.errors import AlreadyReleased, StoreGone
+from fedrap_coordinator.errors import AlreadyReleased, ConfigError, StoreGone
 from fedrap_coordinator.keyring import Keyring, RoundKeys
 from fedrap_coordinator.rounds.aggregation import Aggregator
 from fedrap_coordinator.rounds.releases import (
@@ -139,8 +139,23 @@ class RoundDriver:
             await self._refresh()
             if self.model is not None:
                 check_settings(self._settings, self.model)
+                self._check_steps(self.model)
             await self._step()
         self.serves = True
+
+    def _check_steps(self, model: Model) -> None:
+        """A database that is older than its keys would publish steps a second time.
+
+        Raises:
+            ConfigError: it is, by more than a round that was being released.
+        """
+        made = self._keyring.last_step(self.task)
+        if model.stored.step + 1 < made:
+            raise ConfigError(
+                f"these keys have made steps up to {made}, and this database ends with step "
+                f"{model.stored.step}: a backup came back. Run `fedrap-coordinator releases "
+                f"recover` with step {made} or more, so that no step is published twice"
+            )
 
     async def sleep(self) -> None:
         """Put the open round to sleep; another process that still serves wakes it up again."""
@@ -351,4 +366,6 @@ class RoundDriver:
             attributes, self._timing.now(round_),
         )  # fmt: skip
         self._reached("learnt")
+        await asyncio.to_thread(self._keyring.claim_step, self.task, round_.step, summed.updates)
+        self._reached("step claimed")
         return made

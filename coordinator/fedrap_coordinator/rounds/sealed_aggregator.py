@@ -7,6 +7,7 @@ threads; memory does not depend on how many updates a round has.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 
@@ -54,16 +55,20 @@ class SealedAggregator:
         """See `Aggregator`."""
         rule = plan.privacy
         accumulator = Accumulator(common.size, common.dim, rule.clip, rule.row_clip)
+        frozen = hashlib.sha256(b"fedrap/1 updates")  # they come in order of device
         async for some in bodies:
-            await asyncio.to_thread(self._add, accumulator, some)
+            await asyncio.to_thread(self._add, accumulator, some, frozen)
         if accumulator.devices < plan.min_updates:
             raise BrokenModel("too few updates of this round could be opened")
         key = task_noise_key(self._keyring.noise, task)
-        return await asyncio.to_thread(_noised, accumulator, rule, key, step)
+        return await asyncio.to_thread(_noised, accumulator, rule, key, step, frozen.digest())
 
-    def _add(self, accumulator: Accumulator, bodies: Sequence[bytes]) -> None:
+    def _add(
+        self, accumulator: Accumulator, bodies: Sequence[bytes], frozen: hashlib._Hash
+    ) -> None:
         size, dim = accumulator.shape
         for body in bodies:
+            frozen.update(hashlib.sha256(body).digest())
             try:
                 update = read_update(body, self._max_body_bytes)
                 private = self._keyring.private(update.seal_id)
@@ -72,13 +77,16 @@ class SealedAggregator:
                 log.exception("a stored update does not open; was a key lost?")
 
 
-def _noised(accumulator: Accumulator, rule: Privacy, key: bytes, step: int) -> RoundTotal:
+def _noised(
+    accumulator: Accumulator, rule: Privacy, key: bytes, step: int, updates: bytes
+) -> RoundTotal:
     total = accumulator.total(rule.noise, key, step, rule.coefficients)
     if rule.adapt is None:
-        return RoundTotal(total, 0.0)
+        return RoundTotal(total, 0.0, updates)
     spread = rule.adapt.noise if rule.noise else 0.0  # without noise there is no guarantee to keep
     fitting = accumulator.fitting(spread, key, step, rule.coefficients)
-    return RoundTotal(total, adapted_clip(rule.clip, rule.adapt, fitting, total.devices))
+    clip = adapted_clip(rule.clip, rule.adapt, fitting, total.devices)
+    return RoundTotal(total, clip, updates)
 
 
 def open_share(

@@ -1,0 +1,101 @@
+"""An old database put back without a word: is a step published twice with the same noise?
+
+In version 0.1 it was, unless somebody had run `releases recover`: the noise of a step follows from
+the key and the step, so the difference of the two releases had none (AUC .51 -> .94).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedrap_coordinator.commands import run
+from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.http.device_api import COORDINATOR
+from fedrap_coordinator.keyring import Keyring, StepUsedBefore, fresh_keyring, open_keyring
+from fedrap_coordinator.store.engine import copy_database
+from testkit.harness import LiveServer, one_cell, serve, small_settings
+
+SETTINGS = small_settings(updates=1, separation=1, noise=1.0)
+TASK = b"T" * 16
+
+
+async def step(served: LiveServer, row: int) -> int:
+    """One device takes part; the last released step."""
+    await (await served.player()).join(one_cell(row))
+    await served.app[COORDINATOR].advance()
+    model = served.app[COORDINATOR].model
+    assert model is not None
+    return model.stored.step
+
+
+def put_back(copy: Path, database: Path) -> None:
+    for file in database.parent.glob(f"{database.name}*"):
+        file.unlink()
+    shutil.copy(copy, database)
+
+
+async def lived(folder: Path, keyring: Keyring, behind: int) -> Path:
+    """A database that lost its last steps: its copy came back."""
+    database, copy = folder / "fedrap.sqlite", folder / "copy.sqlite"
+    async with serve(SETTINGS, str(database), keyring) as served:
+        for row in range(3):
+            assert await step(served, row) == row + 1
+            if row == 2 - behind:
+                copy_database(f"sqlite:///{database}", copy)
+    put_back(copy, database)
+    return database
+
+
+async def test_a_coordinator_does_not_start_on_a_database_older_than_its_keys(
+    tmp_path: Path,
+) -> None:
+    keyring = open_keyring(tmp_path / "keys")
+    database = await lived(tmp_path, keyring, behind=2)
+    again = open_keyring(tmp_path / "keys")  # as a new process reads them
+    with pytest.raises(ConfigError, match=r"steps up to 3.*ends with step 1.*recover"):
+        async with serve(SETTINGS, str(database), again):
+            pass
+
+
+async def test_the_last_step_is_not_published_again_from_other_updates(tmp_path: Path) -> None:
+    """One step behind looks like a crash before the release, until the updates are others."""
+    keyring = open_keyring(tmp_path / "keys")
+    database = await lived(tmp_path, keyring, behind=1)
+    async with serve(SETTINGS, str(database), keyring) as served:
+        assert await step(served, 7) == 2  # nothing was released
+
+
+async def test_after_recovering_steps_go_on_beyond_what_was_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keyring = open_keyring(tmp_path / "keys")
+    database = await lived(tmp_path, keyring, behind=1)
+    assert await asyncio.to_thread(run, ["releases", "recover", "4", "3"]) == 0
+    async with serve(SETTINGS, str(database), keyring) as served:
+        assert await step(served, 7) == 4
+
+
+def test_a_step_is_claimed_once_for_one_set_of_updates() -> None:
+    keyring = fresh_keyring()
+    keyring.claim_step(TASK, 1, b"a" * 32)
+    keyring.claim_step(TASK, 1, b"a" * 32)  # after a crash: the same set, the same noise
+    with pytest.raises(StepUsedBefore, match="recover"):
+        keyring.claim_step(TASK, 1, b"b" * 32)
+    keyring.claim_step(TASK, 5, b"c" * 32)
+    with pytest.raises(StepUsedBefore):
+        keyring.claim_step(TASK, 4, b"d" * 32)
+    keyring.claim_step(b"U" * 16, 1, b"e" * 32)  # another task has its own
+    assert keyring.last_step(TASK) == 5
+
+
+def test_a_damaged_mark_stops_the_coordinator(tmp_path: Path) -> None:
+    keyring = open_keyring(tmp_path)
+    keyring.claim_step(TASK, 1, b"a" * 32)
+    (tmp_path / "steps.json").write_text("{")
+    with pytest.raises(ConfigError, match="damaged"):
+        keyring.last_step(TASK)
