@@ -34,7 +34,8 @@ class CatalogueActions:
 
     async def retire_items(self, names: Sequence[str]) -> documents.RetiredItems:
         """Not shown any more; their rows stay theirs."""
-        count = await self._store.retire_items(names)
+        known = [name for name in names if "\x00" not in name]  # no item has one in its id
+        count = await self._store.retire_items(known)
         await self._store.write_audit(self._admin.entry("retire-items", str(count)))
         return documents.RetiredItems(retired=count)
 

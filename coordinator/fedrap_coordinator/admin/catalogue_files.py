@@ -144,7 +144,7 @@ def _item(raw: Any) -> NewItem:
     if key is None:
         raise _Bad(f"names no {' or '.join(ID_NAMES)}")
     name = str(raw[key]) if isinstance(raw[key], str | int) else ""
-    if not is_item_id(name):
+    if not is_item_id(name) or "\x00" in name:
         raise _Bad("an id has 1 to 200 characters and no line break")
     attributes = dict(_attributes((k, v) for k, v in raw.items() if k != key))
     if len(attributes) > MOST_ATTRIBUTES:

@@ -26,7 +26,10 @@ Start = Annotated[int, Meta(ge=0, le=999_999_999, description="the first row tha
 Search = Annotated[str, Meta(max_length=200, description="in ids and attributes")]
 DeviceId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", description="its id")]
 AfterId = Annotated[str, Meta(pattern="^([0-9a-f]{2})*$", description="an id")]
-Name = Annotated[str, Meta(min_length=1, max_length=40, description="of the issuer")]
+# PostgreSQL keeps no NUL in text, so none comes in.
+Name = Annotated[
+    str, Meta(min_length=1, max_length=40, pattern=r"^[^\x00]*$", description="of the issuer")
+]
 Point = Annotated[str, Meta(pattern="^04[0-9a-f]{128}$", description="an uncompressed P-256 point")]
 TokenCount = Annotated[int, Meta(ge=1, le=1_000_000)]
 ReleaseVersion = Annotated[int, Meta(ge=0, le=2**31, description="of C")]

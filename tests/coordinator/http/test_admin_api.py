@@ -152,6 +152,7 @@ async def test_tokens_enrol_devices_and_stay_out_of_the_audit(api: AdminClient) 
         ("GET", "/admin/v1/rounds?limit=0", None),
         ("GET", "/admin/v1/rounds?limit=x", None),
         ("GET", "/admin/v1/devices?after=zz", None),
+        ("POST", "/admin/v1/items", b"a\x00b"),
     ],
 )
 async def test_bad_input_is_a_problem_and_never_a_500(
@@ -159,6 +160,15 @@ async def test_bad_input_is_a_problem_and_never_a_500(
 ) -> None:
     status, answer = await api.call("operator", method, path, body)
     assert (status, problem(answer)) == (400, "malformed")
+
+
+async def test_a_name_with_a_nul_is_refused_before_a_database_sees_it(api: AdminClient) -> None:
+    removed = await api.call("privacy", "DELETE", "/admin/v1/issuers/a%00b")
+    assert (removed[0], problem(removed[1])) == (400, "malformed")
+    added = {"name": "a\x00b", "public_key": POINT}
+    assert (await api.call("privacy", "POST", "/admin/v1/issuers", added))[0] == 400
+    retired = await api.call("operator", "POST", "/admin/v1/items/retire", {"items": ["a\x00"]})
+    assert retired == (200, {"retired": 0})
 
 
 async def test_issuers_are_added_once_listed_and_removed(api: AdminClient) -> None:
