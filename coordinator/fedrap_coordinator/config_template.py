@@ -10,6 +10,8 @@ keys = "keys"            # folder of the secret keys; back it up, and not beside
 [serve]
 host = "127.0.0.1"       # use TLS, here or in front, before you open this to a network
 port = 8470
+body_seconds = 10.0      # for the body of a request to begin
+least_body_rate = 4096.0 # bytes a second that it must keep up after that
 retry_seconds = 30.0     # how soon a refused device may ask again, at the least
 max_wait_seconds = 30.0  # a device may wait so long for a slot; your proxy must wait longer
 max_waiting = 5000       # devices that wait at once
