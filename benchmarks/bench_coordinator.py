@@ -51,7 +51,7 @@ def make_devices(count: int) -> list[CheapDevice]:
     return [CheapDevice(number, id=number.to_bytes(16, "big")) for number in range(count)]
 
 
-class Crowd:
+class LoadClients:
     """Devices on so many connections; what each asks was made beforehand."""
 
     def __init__(self, port: int, at_once: int = AT_ONCE) -> None:
@@ -101,9 +101,9 @@ def prepared(devices: list[CheapDevice], offers: list[bytes]) -> list[tuple[byte
 
 async def throughput(site: Site, devices: list[CheapDevice]) -> tuple[dict[str, Any], list[Any]]:
     """Updates per second, and the bytes for the bare loop."""
-    crowd = Crowd(site.port)
+    load = LoadClients(site.port)
     begun = time.perf_counter()
-    offers, _ = await crowd.send([device.asks(1) for device in devices])
+    offers, _ = await load.send([device.asks(1) for device in devices])
     asked = time.perf_counter() - begun
     bodies = prepared(devices, offers)
     requests = [
@@ -118,9 +118,9 @@ async def throughput(site: Site, devices: list[CheapDevice]) -> tuple[dict[str, 
             memory.append({"held": held, "resident_mb": round(site.resident_mb(), 1)})
 
     spent, own, begun = site.cpu_seconds(), _own_cpu(), time.perf_counter()
-    _, seconds = await crowd.send(requests, look)
+    _, seconds = await load.send(requests, look)
     took = time.perf_counter() - begun
-    crowd.close()
+    load.close()
     found = {
         "updates": len(devices),
         "update_bytes": len(bodies[0][1]),
@@ -182,17 +182,17 @@ def limit(url: str, site: Path, devices: list[CheapDevice], bodies: list[Any]) -
 
 async def one_round(site: Site, devices: list[CheapDevice]) -> float:
     """Seconds from the first offer to the release, sealing and signing of the devices included."""
-    crowd = Crowd(site.port, min(AT_ONCE, len(devices)))
+    load = LoadClients(site.port, min(AT_ONCE, len(devices)))
     begun = time.perf_counter()
-    offers, _ = await crowd.send([device.asks(1) for device in devices])
+    offers, _ = await load.send([device.asks(1) for device in devices])
     bodies = prepared(devices, offers)
-    await crowd.send(
+    await load.send(
         [one.sends(round_id, body) for one, (round_id, body) in zip(devices, bodies, strict=True)]
     )
-    while await crowd.latest() < 1:  # noqa: ASYNC110
+    while await load.latest() < 1:  # noqa: ASYNC110
         await asyncio.sleep(0.002)
     took = time.perf_counter() - begun
-    crowd.close()
+    load.close()
     return took
 
 

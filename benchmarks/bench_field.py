@@ -35,7 +35,7 @@ ITEMS = 300
 
 
 def keys(devices: int, rounds: int) -> dict[str, Any]:
-    """A crowd that is all there within a day, each device with one or two rounds."""
+    """A population that is all there within a day, each device with one or two rounds."""
     cohort = max(20, devices // 10)
     return {
         "seed": SEED,

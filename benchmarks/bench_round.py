@@ -44,7 +44,7 @@ def _microseconds(action: Callable[[], object]) -> float:
     return 1e6 * float(np.median(times))
 
 
-def _taps(rng: np.random.Generator, count: int) -> dict[str, float]:
+def _interactions(rng: np.random.Generator, count: int) -> dict[str, float]:
     """u and D after one more interaction with a history of `count`: followed, and from scratch."""
     common = CommonItems(1, quantize_rows(rng.normal(0, 0.3, (5000, 64))))
     gram, scoring = common.gram(), Scoring()
@@ -94,14 +94,14 @@ def measure() -> dict[str, object]:
         "add": _microseconds(lambda: accumulator.add(clipped)),
     }
     dense = 4 * ITEMS * DIM
-    taps = {str(count): _taps(rng, count) for count in (100, 1000, 3000)}
+    interactions = {str(count): _interactions(rng, count) for count in (100, 1000, 3000)}
     return {
         "settings": {"items": ITEMS, "dim": DIM, "own": OWN, "seed": SEED, "repeats": REPEATS},
         "device_us": device,
         "coordinator_us": coordinator,
         "device_us_total": sum(device.values()),
         "coordinator_us_total": sum(coordinator.values()),
-        "one_more_tap": taps,
+        "one_more_tap": interactions,
         "update_bytes": len(body),
         "dense_bytes": dense,
         "update_over_dense": len(body) / dense,

@@ -1,4 +1,4 @@
-"""Rounds of a coordinator that is killed again and again, at random; its books must hold.
+"""Rounds of a coordinator that is killed again and again, at random; its records must hold.
 
 Devices that do not give up take part in every round while the process dies by kill -9 at a random
 fault point: before or after a commit, or between two steps of a round. At the end what devices were
@@ -52,7 +52,7 @@ class Reviver:
 
 
 def soak(url: str, folder: Path, rounds: int, next_fault: Callable[[], Fault | None]) -> int:
-    """Run, check the books, and say how often the coordinator died."""
+    """Run, check the records, and say how often the coordinator died."""
     site = Site(settings_for(url, DEVICES, rounds), folder)
     revive = Reviver(site, next_fault)
     walk = Walk(prepare(url, DEVICES), revive)
@@ -85,7 +85,7 @@ def walk_all(fresh: Callable[[], str], folder: Path) -> int:
 
 
 def main() -> int:
-    """One JSON line a database; 1 when the books do not hold."""
+    """One JSON line a database; 1 when the records do not hold."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""A shop with a terminal screen: taps stay here, recommendations say why.
+"""A shop with a terminal screen: interactions stay here, recommendations say why.
 
 python examples/shop.py [FOLDER]
 
@@ -70,7 +70,8 @@ def answer(device: FedRap, word: str, rest: str) -> str:
         return why(device, rest)
     if word == "s":
         status = device.status()
-        return f"{status.interactions} taps kept, {status.rounds} rounds, release {status.release}"
+        kept = f"{status.interactions} interactions kept"
+        return f"{kept}, {status.rounds} rounds, release {status.release}"
     return HELP
 
 

@@ -63,13 +63,13 @@ def updates_of_rounds() -> File:
     return {"about": about, "tolerance": TOLERANCE, "cases": [_update_case(*c) for c in given]}
 
 
-def _update_case(comment: str, taps: Case, method: SolveMethod, rule: Privacy) -> Case:
+def _update_case(comment: str, interactions: Case, method: SolveMethod, rule: Privacy) -> Case:
     common = common_items(_SOME)
-    problem = pose_round(common, common.gram(), history(taps), method)
+    problem = pose_round(common, common.gram(), history(interactions), method)
     share = join_shares(problem, [compute_share(one) for one in problem.problems])
     sent = clip_share(share.update, rule)
     return {
-        "comment": comment, "valid": True, "model": _SOME, "history": taps,
+        "comment": comment, "valid": True, "model": _SOME, "history": interactions,
         "method": builtins(method), "privacy": builtins(rule), "loss": rounded(share.loss),
         "rows": sent.rows.tolist(), "values": rounded(sent.values),
         "triangle": rounded(sent.packed_gram), "fits": sent.fits,

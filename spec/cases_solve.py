@@ -47,7 +47,7 @@ _LONG: Case = {
 _SOFT = Scoring(ridge=2.0)
 
 
-def _taps(*rows: int) -> Case:
+def _interactions(*rows: int) -> Case:
     return {"rows": list(rows), "weights": [1.0] * len(rows)}
 
 
@@ -62,27 +62,37 @@ def solves() -> File:
     absurd = {"rows": [0, 3, 2], "weights": [1e6, 1e-6, 1.0]}
     flat = Scoring(ridge=2.0, beta=0.0, gamma=1.0)
     given: list[tuple[str, Case, Case, Scoring]] = [
-        ("tiny: three items, the newest first", _TINY, _taps(0, 2, 3), _SOFT),
-        ("the same with the default scalars", _TINY, _taps(0, 2, 3), Scoring()),
-        ("an empty history", _TINY, _taps(), _SOFT),
-        ("one item", _TINY, _taps(1), _SOFT),
-        ("repeats are merged at their newest place", _TINY, _taps(3, 0, 3, 3, 0), _SOFT),
-        ("order means nothing: beta 0, gamma 1", _TINY, _taps(3, 2, 0), flat),
-        ("an item whose row of C is zero", _TINY, _taps(5, 0), _SOFT),
-        ("only the newest two own a row of D", _TINY, _taps(0, 1, 2, 3), Scoring(recent=2)),
+        ("tiny: three items, the newest first", _TINY, _interactions(0, 2, 3), _SOFT),
+        ("the same with the default scalars", _TINY, _interactions(0, 2, 3), Scoring()),
+        ("an empty history", _TINY, _interactions(), _SOFT),
+        ("one item", _TINY, _interactions(1), _SOFT),
+        ("repeats are merged at their newest place", _TINY, _interactions(3, 0, 3, 3, 0), _SOFT),
+        ("order means nothing: beta 0, gamma 1", _TINY, _interactions(3, 2, 0), flat),
+        ("an item whose row of C is zero", _TINY, _interactions(5, 0), _SOFT),
+        ("only the newest two own a row of D", _TINY, _interactions(0, 1, 2, 3), Scoring(recent=2)),
         ("weights from 0.001 to 1000", _TINY, heavy, _SOFT),
         ("weights from 1e-6 to 1e6", _TINY, absurd, _SOFT),
-        ("gamma 0: old items fade to nothing", _TINY, _taps(*[0, 2, 3] * 9), Scoring(gamma=0.0)),
-        ("all weights zero: beta 0, gamma 0", _TINY, _taps(0, 2), Scoring(beta=0.0, gamma=0.0)),
+        (
+            "gamma 0: old items fade to nothing",
+            _TINY,
+            _interactions(*[0, 2, 3] * 9),
+            Scoring(gamma=0.0),
+        ),
+        (
+            "all weights zero: beta 0, gamma 0",
+            _TINY,
+            _interactions(0, 2),
+            Scoring(beta=0.0, gamma=0.0),
+        ),
         ("full: k = 32, 100 items, a history of 30", _FULL, _LONG, Scoring()),
     ]
     zero: Case = {"dim": 2, "scales": [0.0, 0.0], "values": [[0, 0], [0, 0]]}
-    given.append(("a C of zeros", zero, _taps(1, 0), Scoring()))
+    given.append(("a C of zeros", zero, _interactions(1, 0), Scoring()))
     cases = [_solve_case(*case) for case in given]
     for comment, scale in (("a scale that is NaN", "NaN"), ("a scale of 2e4", 2e4), ("-1", -1.0)):
         hostile: Case = {"dim": 2, "scales": [0.5, scale], "values": [[1, 2], [3, 4]]}
-        cases.append(_solve_case(comment, hostile, _taps(0), Scoring()))
-    cases.append(_solve_case("a row that C does not have", _TINY, _taps(6), Scoring()))
+        cases.append(_solve_case(comment, hostile, _interactions(0), Scoring()))
+    cases.append(_solve_case("a row that C does not have", _TINY, _interactions(6), Scoring()))
     bad = {"rows": [0], "weights": [0.0]}
     cases.append(_solve_case("a weight of zero", _TINY, bad, Scoring()))
     about = (
@@ -93,39 +103,39 @@ def solves() -> File:
     return _with_tolerance(about, cases)
 
 
-def _solve_case(comment: str, stored: Case, taps: Case, scoring: Scoring) -> Case:
+def _solve_case(comment: str, stored: Case, interactions: Case, scoring: Scoring) -> Case:
     case: Case = {
         "comment": comment,
         "valid": True,
         "model": stored,
-        "history": taps,
+        "history": interactions,
         "scoring": builtins(scoring),
     }
     try:
         common = common_items(stored)
-        taste = derive_user(common, common.gram(), history(taps), scoring)
+        user = derive_user(common, common.gram(), history(interactions), scoring)
     except FedRapError as error:
         return {**case, "valid": False, "error": type(error).__name__}
     everything = common.take(np.arange(common.size))
     return {
         **case,
-        "items": taste.items.tolist(),
-        "weights": rounded(taste.weights),
-        "user": rounded(taste.user),
-        "personal": rounded(taste.personal.offsets),
-        "shared": rounded(everything @ taste.user),
+        "items": user.items.tolist(),
+        "weights": rounded(user.weights),
+        "user": rounded(user.user),
+        "personal": rounded(user.personal.offsets),
+        "shared": rounded(everything @ user.user),
     }
 
 
 def rankings() -> File:
     """ranking.json: the best n of what may be shown."""
     given: list[tuple[str, Case, Case, Scoring, int, list[int]]] = [
-        ("tiny: what was seen is hidden", _TINY, _taps(0, 2), _SOFT, 3, [0, 2]),
-        ("repeat consumption: nothing is hidden", _TINY, _taps(0, 2), _SOFT, 3, []),
-        ("more asked for than there is", _TINY, _taps(1), _SOFT, 10, [0, 5]),
-        ("an empty history: equal scores in order of rows", _TINY, _taps(), _SOFT, 4, [1]),
-        ("none asked for", _TINY, _taps(1), _SOFT, 0, []),
-        ("all hidden", _TINY, _taps(1), _SOFT, 3, list(range(6))),
+        ("tiny: what was seen is hidden", _TINY, _interactions(0, 2), _SOFT, 3, [0, 2]),
+        ("repeat consumption: nothing is hidden", _TINY, _interactions(0, 2), _SOFT, 3, []),
+        ("more asked for than there is", _TINY, _interactions(1), _SOFT, 10, [0, 5]),
+        ("an empty history: equal scores in order of rows", _TINY, _interactions(), _SOFT, 4, [1]),
+        ("none asked for", _TINY, _interactions(1), _SOFT, 0, []),
+        ("all hidden", _TINY, _interactions(1), _SOFT, 3, list(range(6))),
         ("full: k = 32, 100 items", _FULL, _LONG, Scoring(), 15, sorted({*_LONG["rows"]})),
         ("full, rho 1: more borrowing", _FULL, _LONG, Scoring(rho=1.0, power=1.0), 10, []),
     ]
@@ -138,13 +148,13 @@ def rankings() -> File:
 
 
 def _ranking_case(
-    comment: str, stored: Case, taps: Case, scoring: Scoring, n: int, hidden: list[int]
+    comment: str, stored: Case, interactions: Case, scoring: Scoring, n: int, hidden: list[int]
 ) -> Case:
     common = common_items(stored)
     allowed = np.ones(common.size, dtype=np.bool_)
     allowed[hidden] = False
-    taste = derive_user(common, common.gram(), history(taps), scoring)
-    found = rank(common, taste, scoring, n, allowed)
+    user = derive_user(common, common.gram(), history(interactions), scoring)
+    found = rank(common, user, scoring, n, allowed)
     gaps = -np.diff(found.scores)
     if not np.all((gaps == 0) | (gaps > 1e-4)):
         raise AssertionError(f"{comment}: two scores are too close for another platform")
@@ -152,7 +162,7 @@ def _ranking_case(
         "comment": comment,
         "valid": True,
         "model": stored,
-        "history": taps,
+        "history": interactions,
         "scoring": builtins(scoring),
         "n": n,
         "hidden": hidden,
@@ -165,21 +175,21 @@ def _ranking_case(
 def explanations() -> File:
     """explain.json: one item's score, split over the history."""
     given: list[tuple[str, Case, Case, Scoring, int]] = [
-        ("an item like the newest", _TINY, _taps(0, 2, 3), _SOFT, 1),
-        ("an item with a row of its own", _TINY, _taps(0, 2, 3), _SOFT, 2),
-        ("an item whose row of C is zero", _TINY, _taps(0, 2, 3), _SOFT, 5),
-        ("old items own no row of D", _TINY, _taps(0, 2, 3), Scoring(recent=1), 1),
-        ("an empty history gives no reasons", _TINY, _taps(), _SOFT, 1),
+        ("an item like the newest", _TINY, _interactions(0, 2, 3), _SOFT, 1),
+        ("an item with a row of its own", _TINY, _interactions(0, 2, 3), _SOFT, 2),
+        ("an item whose row of C is zero", _TINY, _interactions(0, 2, 3), _SOFT, 5),
+        ("old items own no row of D", _TINY, _interactions(0, 2, 3), Scoring(recent=1), 1),
+        ("an empty history gives no reasons", _TINY, _interactions(), _SOFT, 1),
         ("full: k = 32, 100 items, a history of 30", _FULL, _LONG, Scoring(), 42),
     ]
     cases = []
-    for comment, stored, taps, scoring, row in given:
+    for comment, stored, interactions, scoring, row in given:
         common = common_items(stored)
-        taste = derive_user(common, common.gram(), history(taps), scoring)
-        reasons = explain(common, taste, scoring, row)
+        user = derive_user(common, common.gram(), history(interactions), scoring)
+        reasons = explain(common, user, scoring, row)
         cases.append(
             {
-                "comment": comment, "valid": True, "model": stored, "history": taps,
+                "comment": comment, "valid": True, "model": stored, "history": interactions,
                 "scoring": builtins(scoring), "row": row, "items": reasons.items.tolist(),
                 "shared": rounded(reasons.shared), "personal": rounded(reasons.personal),
             }
@@ -198,19 +208,19 @@ def shares_of_rounds() -> File:
     given: list[tuple[str, Case, Case, SolveMethod, float]] = [
         ("tiny: an item counts once, with its largest weight", _TINY, weighted, soft, 100.0),
         ("the same, clipped", _TINY, weighted, soft, 0.5),
-        ("an empty history", _TINY, _taps(), soft, 1.0),
-        ("one item", _TINY, _taps(1), soft, 100.0),
-        ("w0 0", _TINY, _taps(0, 2), SolveMethod(dim=4, ridge=2.0, w0=0.0), 100.0),
+        ("an empty history", _TINY, _interactions(), soft, 1.0),
+        ("one item", _TINY, _interactions(1), soft, 100.0),
+        ("w0 0", _TINY, _interactions(0, 2), SolveMethod(dim=4, ridge=2.0, w0=0.0), 100.0),
         ("full: k = 32, 100 items, a history of 30", _FULL, _LONG, SolveMethod(), 30.0),
     ]
     cases = []
-    for comment, stored, taps, method, clip in given:
+    for comment, stored, interactions, method, clip in given:
         common = common_items(stored)
-        share = compute_share(pose_share(common, common.gram(), history(taps), method))
+        share = compute_share(pose_share(common, common.gram(), history(interactions), method))
         sent = clip_to_norm(share.update, clip)
         cases.append(
             {
-                "comment": comment, "valid": True, "model": stored, "history": taps,
+                "comment": comment, "valid": True, "model": stored, "history": interactions,
                 "method": builtins(method), "clip": clip, "user": rounded(share.user),
                 "loss": rounded(share.loss), "norm": rounded(share.update.norm()),
                 "rows": sent.rows.tolist(), "values": rounded(sent.values),

@@ -35,7 +35,7 @@ from fedrap_core.plan import SolveMethod
 from testkit.harness import LiveServer, serve, small_settings
 from tests.android.java_devices import JavaDevices, java_devices
 
-DIM, HISTORY, TAPS, LISTS = 64, 100, 2000, 300
+DIM, HISTORY, INTERACTIONS, LISTS = 64, 100, 2000, 300
 
 
 @dataclass
@@ -109,7 +109,7 @@ async def released(served: LiveServer, version: int) -> None:
 async def measure(size: int, work: Path, java: JavaDevices) -> dict[str, Any]:
     """Everything at one size of the catalogue."""
     items = [f"item-{row}" for row in range(size)]
-    taps = items[: size : max(1, size // HISTORY)][:HISTORY]
+    interactions = items[: size : max(1, size // HISTORY)][:HISTORY]
     base = small_settings(updates=2, separation=1, max_body_bytes=1 << 20)
     settings = msgspec.structs.replace(base, method=SolveMethod(dim=DIM))
     name, folder = f"java-{size}", work / f"java-{size}"
@@ -121,12 +121,12 @@ async def measure(size: int, work: Path, java: JavaDevices) -> dict[str, Any]:
         floor = Floor(separation=1)
         floors = [floor.separation, floor.cap, floor.min_updates, floor.min_noise]
         token = await served.token()
-        await java.device(name, folder, url, token, taps, floor=floors)
+        await java.device(name, folder, url, token, interactions, floor=floors)
         python = FedRap.open(
             work / f"python-{size}", server=url, token=await served.token(), floor=floor
         )
         python.consent(train=True, policy="benchmark")
-        for item in taps:
+        for item in interactions:
             python.record(item)
         wire: dict[str, Any] = {}
         cpu = cpu_seconds(java)
@@ -141,7 +141,7 @@ async def measure(size: int, work: Path, java: JavaDevices) -> dict[str, Any]:
             await java.do(name, "sync")
             wire[f"java sync, {which}"] = counted.take()
         recommend = await java.do(name, "time", what="recommend", n=LISTS)
-        record = await java.do(name, "time", what="record", n=TAPS)
+        record = await java.do(name, "time", what="record", n=INTERACTIONS)
         await java.do(name, "close")
         start = time.perf_counter()
         await java.do(name, "open", folder=str(folder), server=url)

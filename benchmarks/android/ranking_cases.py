@@ -20,7 +20,7 @@ from fedrap_core.quantize import quantize_rows
 from fedrap_core.ranking import rank
 from fedrap_core.solve.user import derive_user
 
-SEED, DIM, TAPS, LIST = 0, 32, 100, 20
+SEED, DIM, INTERACTIONS, LIST = 0, 32, 100, 20
 CATALOGUES = (1_682, 32_266, 1_000_000)
 
 
@@ -28,15 +28,15 @@ def make_case(items: int) -> tuple[CommonItems, History]:
     """A C whose spectrum falls as a trained one's, and a history."""
     rng = np.random.default_rng(SEED)
     rows = rng.normal(0, 0.12, size=(items, DIM)).astype(np.float32) * np.geomspace(4, 0.25, DIM)
-    taps = rng.permutation(items)[:TAPS]
-    return CommonItems(1, quantize_rows(rows)), History(taps, np.ones(TAPS))
+    interactions = rng.permutation(items)[:INTERACTIONS]
+    return CommonItems(1, quantize_rows(rows)), History(interactions, np.ones(INTERACTIONS))
 
 
 def write_case(path: Path, items: int) -> None:
     """As RankingTimes reads it: big-endian."""
     common, history = make_case(items)
     with path.open("wb") as file:
-        file.write(struct.pack(">iii", items, DIM, TAPS))
+        file.write(struct.pack(">iii", items, DIM, INTERACTIONS))
         file.write(common.items.values.tobytes())
         file.write(common.items.scales.astype(">f4").tobytes())
         file.write(history.rows.astype(">i4").tobytes())

@@ -112,7 +112,7 @@ class History:
     """What one user did, newest first, in rows of C. An item may come more than once."""
 
     rows: Rows  # (n,)
-    weights: npt.NDArray[np.float64]  # (n,) how much each interaction means; 1 is a plain tap
+    weights: npt.NDArray[np.float64]  # (n,) how much each interaction means; 1 is a plain view
 
     def __post_init__(self) -> None:
         if self.rows.shape != self.weights.shape:

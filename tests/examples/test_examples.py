@@ -43,7 +43,7 @@ def test_the_shop_recommends_what_stands_beside_it_and_says_why(tmp_path: Path) 
     assert "  tea cup  +" in shown
     assert "you looked at: tea pot" in shown
     assert "Joined, " in shown
-    assert "3 taps kept, 1 rounds, release 1" in shown
+    assert "3 interactions kept, 1 rounds, release 1" in shown
     assert "You look at: seeds" not in shown
 
 

@@ -1,4 +1,4 @@
-"""Noise that takes itself back: the coefficients of a banded strategy, and what they are good for.
+"""Correlated (banded) noise: the coefficients of a strategy, and what they are good for.
 
 C learns from a sum over steps. Noise that is partly taken back some steps later hurts that sum
 less (BandMF, Choquette-Choo et al. 2023). With the lower triangular Toeplitz matrix of

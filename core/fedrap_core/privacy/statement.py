@@ -1,4 +1,4 @@
-"""What a policy promises, in numbers and in words: the same on the coordinator and on a device."""
+"""The privacy guarantee of a policy, in numbers and in words: the same on server and device."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Statement:
 
 
 def state_policy(rule: Privacy) -> Statement:
-    """What `rule` promises to a device that takes part as often as it may."""
+    """What `rule` guarantees to a device that takes part as often as it may."""
     return Statement(
         unit=UNIT,
         adjacency=ADJACENCY,
@@ -68,7 +68,7 @@ def state_policy(rule: Privacy) -> Statement:
 
 def _assumptions(rule: Privacy) -> tuple[str, ...]:
     if rule.noise == 0:
-        return ("noise is 0: nothing is promised",)
+        return ("noise is 0: there is no privacy guarantee",)
     found = [
         "nothing is assumed about who takes part when, and nothing is gained from sampling",
         f"no device is in more than {rule.cap} releases, nor in two less than {rule.separation} "
@@ -79,8 +79,8 @@ def _assumptions(rule: Privacy) -> tuple[str, ...]:
     if len(rule.coefficients) > 1:
         norm = math.hypot(*rule.coefficients)
         found.append(
-            f"noise takes itself back over {len(rule.coefficients) - 1} later steps; charged with "
-            f"|c| = {norm:.3f}, which needs the separation above"
+            f"noise is correlated, taken back over {len(rule.coefficients) - 1} later steps; "
+            f"charged with |c| = {norm:.3f}, which needs the separation above"
         )
     if rule.adapt is not None:
         found.append(

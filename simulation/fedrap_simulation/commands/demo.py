@@ -136,10 +136,10 @@ def _epsilon_words(result: DemoResult) -> tuple[str, str]:
     if result.epsilon is None:
         return "infinite", f"no noise, so nothing is guaranteed ({rounds})"
     words = [f"delta {result.delta:.0e}, noise {result.noise:g} x clip, {rounds}, unamplified"]
-    # At equal noise per device the noise of the sum grows with the crowd, and epsilon falls.
-    for crowd in (10, 100):
-        spent = charged_epsilon(result.participations, result.noise * crowd, result.delta)
-        words.append(f"{result.devices * crowd:,} devices, same noise per device: {spent:.1f}")
+    # At equal noise per device the noise of the sum grows with their number, and epsilon falls.
+    for times in (10, 100):
+        spent = charged_epsilon(result.participations, result.noise * times, result.delta)
+        words.append(f"{result.devices * times:,} devices, same noise per device: {spent:.1f}")
     return f"{result.epsilon:.1f}", "\n".join(words)
 
 

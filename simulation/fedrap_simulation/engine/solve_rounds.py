@@ -41,7 +41,7 @@ class Schedule:
     clip: float = 1e6  # S; this large it never binds
     row_clip: float = 1e6  # S of one row, before S
     noise: float = 0.0  # z, in units of S
-    coefficients: tuple[float, ...] = INDEPENDENT  # of noise that takes itself back; banded.py
+    coefficients: tuple[float, ...] = INDEPENDENT  # of correlated noise; banded.py
     int8: bool = True  # uploads and releases rounded as on the wire
 
     @property

@@ -28,7 +28,7 @@ class PrivacyTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     epsilon: float
     delta: float = 1e-5
-    banded: bool = True  # noise that takes itself back, else independent
+    banded: bool = True  # correlated noise, else independent
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):

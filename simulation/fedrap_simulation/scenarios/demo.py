@@ -68,8 +68,8 @@ def frozen_hit_rate(release: Release, population: PlantedPopulation) -> float:
             start = first_state(release.scoring.seed, common.dim)
             best = PaperScorer(common, start).rank(10, allowed)
         else:
-            taps = History(history[::-1].copy(), np.ones(len(history)))
-            best = SolveScorer(common, gram, taps, release.scoring).rank(10, allowed)
+            interactions = History(history[::-1].copy(), np.ones(len(history)))
+            best = SolveScorer(common, gram, interactions, release.scoring).rank(10, allowed)
         hits.append(target in best.rows)
     return float(np.mean(hits))
 

@@ -1,4 +1,4 @@
-"""What a simulated device keeps: its place in the crowd, a ledger, an outbox, a nonce.
+"""What a simulated device keeps: its place in the population, a ledger, an outbox, a nonce.
 
 Satisfies fedrap.rounds.state.RoundState, so the SDK's own rounds run on it. It survives whatever
 happens to the coordinator, as a phone's store would.

@@ -295,7 +295,7 @@ def _spread(items: list[int], seconds: float, what: str) -> list[tuple[float, st
 
 
 def _settings(scenario: Scenario, population: Population) -> Settings:
-    """The scenario's settings; N, p and the number of steps follow from the crowd if not said."""
+    """The scenario's settings; N, p and the number of steps follow from the people if not said."""
     settings, usual = scenario.coordinator, Settings()
     learning = settings.learning
     if learning.population == usual.learning.population:

@@ -84,7 +84,7 @@ def test_status_says_that_nothing_is_promised_without_noise(
     assert main(["privacy", "status"]) == 0
     shown = capsys.readouterr().out
     assert "epsilon       unbounded" in shown
-    assert "noise is 0: nothing is promised" in shown
+    assert "noise is 0: there is no privacy guarantee" in shown
     assert "the aggregator process: reads each share" in shown
 
 
@@ -164,7 +164,7 @@ async def test_without_noise_the_statement_has_no_epsilon(tmp_path: Path) -> Non
     ):
         document = json.loads(await answer.read())  # strict JSON: no Infinity
     assert document["epsilon"] is None
-    assert document["assumptions"] == ["noise is 0: nothing is promised"]
+    assert document["assumptions"] == ["noise is 0: there is no privacy guarantee"]
 
 
 def test_a_statement_names_bands_and_an_adapting_clip() -> None:

@@ -133,7 +133,7 @@ def test_status_shows_the_guarantee_of_the_last_round_and_on_what_it_rests(
 ) -> None:
     stated = run("status")[1]["privacy"]
     assert (stated["separation"], stated["cap"]) == (2, 10)
-    assert stated["assumptions"] == ["noise is 0: nothing is promised"]
+    assert stated["assumptions"] == ["noise is 0: there is no privacy guarantee"]
     shown = say("status")[1]
     for words in ("guarantee     epsilon unbounded", "unit", "adjacency", "the aggregator process"):
         assert words in shown

@@ -55,7 +55,7 @@ public final class Statement {
     private static List<String> assumptions(Privacy rule) {
         List<String> found = new ArrayList<>();
         if (rule.noise == 0) {
-            found.add("noise is 0: nothing is promised");
+            found.add("noise is 0: there is no privacy guarantee");
             return found;
         }
         found.add("nothing is assumed about who takes part when, and nothing is gained from sampling");
@@ -73,7 +73,7 @@ public final class Statement {
             found.add(
                     String.format(
                             Locale.ROOT,
-                            "noise takes itself back over %d later steps; charged with |c| = %.3f,"
+                            "noise is correlated, taken back over %d later steps; charged with |c| = %.3f,"
                                     + " which needs the separation above",
                             rule.coefficients.length - 1, Math.sqrt(square)));
         }

@@ -77,7 +77,7 @@ class FedRapTest {
             assertEquals(1, status.rounds);
             assertEquals(Double.POSITIVE_INFINITY, status.epsilon);
             assertEquals(0, status.pending);
-            assertEquals("noise is 0: nothing is promised", status.privacy.assumptions.get(0));
+            assertEquals("noise is 0: there is no privacy guarantee", status.privacy.assumptions.get(0));
             assertNull(status.storeReset);
             // Asked again for the same round, it has given what it had; another step is too near.
             assertEquals(Eligibility.ALREADY_IN_ROUND, device.runRound().blockedBy);
