@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -33,9 +34,12 @@ dim = 4
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below the ports that a machine hands out, so that no other test gets it before we listen."""
+    while True:
+        port = random.randrange(10_000, 30_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -49,7 +53,7 @@ def _command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _serving(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     with (folder / "log.jsonl").open("ab") as log:
         process = subprocess.Popen(
