@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
@@ -20,6 +20,7 @@ from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.trainers.protocol import Trainer
 from fedrap.trainers.select import Choice, choose_trainer, make_trainer
 from fedrap.transport import Transport
+from fedrap.transport.consented import ConsentedTransport, ConsentWithdrawn
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import BrokenModel
 from fedrap_core.wire.problems import NOT_ENROLLED, Family
@@ -86,8 +87,9 @@ class RoundSession:
         """Fetch what is new, if the user consented and there is somebody to ask."""
         device = self._state.snapshot()
         if device.consented and self._reachable() and not self._access.offline:
-            async with self._transport() as transport:
-                await sync(self._state, transport, device)
+            with suppress(ConsentWithdrawn):
+                async with self._transport() as transport:
+                    await sync(self._state, self._consented(transport), device)
 
     async def run_round(
         self,
@@ -113,7 +115,7 @@ class RoundSession:
             if blocked is not None:
                 return RoundReport(False, blocked)
             async with self._transport() as transport:
-                return await self._run(device, transport, on_error, wait)
+                return await self._run(device, self._consented(transport), on_error, wait)
         finally:
             self._running.release()
 
@@ -166,6 +168,8 @@ class RoundSession:
         except BrokenModel as error:
             on_error(error)
             return RoundReport(False, eligibility.BROKEN_RELEASE)
+        except ConsentWithdrawn:
+            return RoundReport(False, eligibility.NO_CONSENT)
 
     def _runner(self, transport: Transport, token: str | None, wait: float) -> RoundRunner:
         access = self._access
@@ -199,6 +203,9 @@ class RoundSession:
         """For a device that is not enrolled; an app's callable may block, so not in the loop."""
         token = self._access.token
         return await asyncio.to_thread(token) if callable(token) else token
+
+    def _consented(self, transport: Transport) -> Transport:
+        return ConsentedTransport(transport, self._state.consented)
 
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[Transport]:

@@ -193,6 +193,17 @@ class DeviceStore:
             for round_id, sealed in rows
         ]
 
+    def withdraw(self, blocks: Mapping[str, object]) -> None:
+        """Keep these values and empty the outbox, in one transaction with a full sync."""
+        self._db.execute("PRAGMA synchronous=FULL")
+        try:
+            with self._transaction():
+                for name, value in blocks.items():
+                    self._put(name, value)
+                self._db.execute("DELETE FROM outbox")
+        finally:
+            self._db.execute("PRAGMA synchronous=NORMAL")
+
     def forget_outgoing(self, round_id: bytes) -> None:
         """The update was accepted or finally refused."""
         with self._transaction():

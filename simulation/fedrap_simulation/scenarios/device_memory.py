@@ -180,6 +180,9 @@ class DeviceMemory:
             read_history=lambda: _history(model, items, self._weight),
         )
 
+    def consented(self) -> bool:
+        return self._consent
+
     def items(self) -> Rows:
         """What the person did by now, oldest first, in places of the data."""
         return self._population.of(self._person, self._clock())

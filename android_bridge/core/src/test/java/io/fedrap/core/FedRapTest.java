@@ -162,6 +162,54 @@ class FedRapTest {
     }
 
     @Test
+    void anOutboxIsNotSentAfterConsentWasWithdrawn() {
+        coordinator.failing.put("send", MadeCoordinator.silence());
+        try (FedRap device = consenting()) {
+            assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
+            assertEquals(1, device.status().pending);
+            device.consent(false, "v1");
+            assertEquals(0, device.status().pending);
+            device.consent(true, "v2");
+            coordinator.failing.clear();
+            assertEquals(Eligibility.ALREADY_IN_ROUND, device.runRound().blockedBy);
+        }
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(0, device.status().pending);
+            assertEquals(1, device.status().rounds, "what was charged stays charged");
+        }
+        assertEquals(1, Collections.frequency(coordinator.calls, "send"));
+    }
+
+    @Test
+    void aRunningRoundStopsBeforeItsNextRequestWhenConsentIsWithdrawn() {
+        List<String> verbs = Arrays.asList("enrol", "release", "catalogue", "offer", "send");
+        for (String verb : verbs) {
+            MadeCoordinator made = new MadeCoordinator();
+            Config own = new Config(new File(folder, verb)).token("t");
+            own.transport = made;
+            try (FedRap device = FedRap.open(own)) {
+                device.consent(true, "v1");
+                device.record("item-1");
+                made.whileAnswering.put(verb, () -> withdrawElsewhere(device));
+                RoundReport report = device.runRound();
+                assertEquals(verbs.subList(0, verbs.indexOf(verb) + 1), made.calls);
+                assertEquals(verb.equals("send") ? null : Eligibility.NO_CONSENT, report.blockedBy);
+                assertEquals(0, device.status().pending);
+            }
+        }
+    }
+
+    private static void withdrawElsewhere(FedRap device) {
+        Thread other = new Thread(() -> device.consent(false, "v1"));
+        other.start();
+        try {
+            other.join();
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    @Test
     void aStopAtEachStepIsResumedAndChargedOnce() {
         for (String step : new String[] {"before-offer", "after-offer", "before-commit", "before-send"}) {
             MadeCoordinator made = new MadeCoordinator();

@@ -18,6 +18,7 @@ class MadeCoordinator implements Transport {
     final Map<String, Object> privacy = new LinkedHashMap<>();
     final Map<String, Object> method = new LinkedHashMap<>();
     final Map<String, FedRapException> failing = new LinkedHashMap<>(); // by verb
+    final Map<String, Runnable> whileAnswering = new LinkedHashMap<>(); // by verb, once
     Runnable during = () -> {}; // an update is on its way
     Runnable beforeCatalogue = () -> {};
     int catalogueVersion = 1;
@@ -52,6 +53,10 @@ class MadeCoordinator implements Transport {
 
     private void called(String verb) {
         calls.add(verb);
+        Runnable act = whileAnswering.remove(verb);
+        if (act != null) {
+            act.run();
+        }
         if (failing.containsKey(verb)) {
             throw failing.get(verb);
         }
