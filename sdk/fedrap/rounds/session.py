@@ -40,6 +40,7 @@ class Access:
     floor: Floor = field(default_factory=Floor)
     trainer: str | None = None
     attest: Attest | None = None
+    allow_http: bool = False  # to another machine
 
 
 OnError = Callable[[Exception], None]
@@ -216,7 +217,8 @@ class RoundSession:
         from fedrap.transport.http import HttpTransport  # aiohttp is loaded only here
 
         assert self._access.server is not None
-        transport = HttpTransport(self._access.server)
+        allow_http = self._access.allow_http
+        transport = HttpTransport(self._access.server, allow_http=allow_http)
         try:
             yield transport
         finally:

@@ -12,6 +12,7 @@ import aiohttp
 
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.transport import NO_PROOF, Proof
+from fedrap.transport.address import check_address
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
@@ -39,9 +40,20 @@ _TIMEOUT = aiohttp.ClientTimeout(total=120, connect=15)
 
 
 class HttpTransport:
-    """Speaks to `server`. A shared `session` stays open; an own one is closed with this."""
+    """Speaks to `server`. A shared `session` stays open; an own one is closed with this.
 
-    def __init__(self, server: str, session: aiohttp.ClientSession | None = None) -> None:
+    Raises:
+        ValueError: `http://` to another machine, and not `allow_http`.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        session: aiohttp.ClientSession | None = None,
+        *,
+        allow_http: bool = False,
+    ) -> None:
+        check_address(server, allow_http=allow_http)
         self._server = server.rstrip("/")
         self._shared = session
         self._own: aiohttp.ClientSession | None = None

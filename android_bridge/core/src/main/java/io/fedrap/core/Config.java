@@ -27,7 +27,7 @@ public final class Config {
     Ledger.Floor floor = Ledger.Floor.DEFAULT;
     Retention retention = new Retention(10_000, Double.POSITIVE_INFINITY);
     boolean offline;
-    boolean plainHttp;
+    boolean allowHttp;
     boolean freshWhenLost;
     ErrorListener onError = error -> {};
     LocalTrainer trainer = new JvmTrainer();
@@ -55,7 +55,7 @@ public final class Config {
      * Address of the coordinator; without one everything works but rounds.
      *
      * @throws IllegalArgumentException not a URL with https. Without TLS only this machine itself is
-     *     spoken to, unless {@link #plainHttp} was called before.
+     *     spoken to, unless {@link #allowHttp} was called before.
      */
     public Config server(String url) {
         if (url != null) {
@@ -66,8 +66,8 @@ public final class Config {
     }
 
     /** Speak without TLS to a server in one's own network. Android refuses this on its own, too. */
-    public Config plainHttp(boolean allowed) {
-        this.plainHttp = allowed;
+    public Config allowHttp(boolean allowed) {
+        this.allowHttp = allowed;
         return this;
     }
 
@@ -80,10 +80,10 @@ public final class Config {
         }
         String scheme = parsed.getProtocol().toLowerCase(Locale.ROOT);
         boolean secure = scheme.equals("https");
-        boolean near = scheme.equals("http") && (plainHttp || isLoopback(parsed.getHost()));
+        boolean near = scheme.equals("http") && (allowHttp || isLoopback(parsed.getHost()));
         if (!secure && !near) {
             throw new IllegalArgumentException(
-                    "a coordinator is spoken to over https; plainHttp(true) allows http");
+                    "a coordinator is spoken to over https; allowHttp(true) allows http");
         }
     }
 

@@ -506,7 +506,7 @@ class FedRapTest {
                 }) {
             assertThrows(IllegalArgumentException.class, () -> fresh.server(url), url);
         }
-        fresh.plainHttp(true).server("http://coordinator:8080");
+        fresh.allowHttp(true).server("http://coordinator:8080");
     }
 
     @Test
