@@ -147,7 +147,7 @@ class DeviceState:
         self._model: LocalModel | None = None
         header = store.get("held", ReleaseHeader)
         if header is not None:
-            common = load_common(header, lambda name: store.get(name, bytes))
+            common = load_common(header, self._catalogue, lambda name: store.get(name, bytes))
             self._model = LocalModel(header, common, self._catalogue)
 
     def now(self) -> float:
@@ -367,7 +367,7 @@ class DeviceState:
         before = self._model
         if _version(before) != base.release_version:
             return
-        common = read_release(message, None if before is None else before.common)
+        common = read_release(message, None if before is None else before.common, catalogue)
         known = before.ids if before is not None and catalogue is base.catalogue else None
         try:
             model = LocalModel(head_of(message), common, catalogue, known)
