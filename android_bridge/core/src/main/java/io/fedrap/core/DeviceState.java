@@ -75,6 +75,10 @@ final class DeviceState {
         byte[] header = store.get(ReleaseHeader.HEAD);
         if (header != null) {
             ReleaseHeader release = ReleaseHeader.decode(header);
+            if (release.size > catalogue.count) {
+                throw FedRapException.damaged(
+                        "C has more rows than the catalogue items; erase it and sync again");
+            }
             model = new LocalModel(release, release.load(store), catalogue, null);
         }
     }
@@ -307,6 +311,10 @@ final class DeviceState {
         if (message.delta != null && old == null) {
             throw new FedRapException(
                     Kind.BROKEN_MODEL, "a delta, but this device holds no release");
+        }
+        if (message.size() > items.count) { // before anything is made of the size that it states
+            throw FedRapException.broken(
+                    message.size() + " rows, but the catalogue has " + items.count + " items");
         }
         SharedMatrix common =
                 message.release != null ? SharedMatrix.of(message.release) : old.common.apply(message.delta);
