@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fedrap import FedRap, FedRapError
+from fedrap import FedRap, FedRapError, Floor
 from fedrap.cli import commands
 
 STORE = "~/.local/share/fedrap"
@@ -32,6 +32,7 @@ def main(argv: list[str] | None = None, *, clock: Callable[[], float] = time.tim
             allow_http=arguments.allow_http,
             token=arguments.token,
             clock=clock,
+            floor=Floor.without_privacy(min_updates=2) if arguments.no_privacy else None,
         ) as device:
             answer = arguments.run(device, arguments)
     except (FedRapError, ValueError, OSError) as error:
@@ -52,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--allow-http", action="store_true", help="take a server without TLS on another machine"
+    )
+    parser.add_argument(
+        "--no-privacy", action="store_true", help="join rounds that promise no privacy, too"
     )
     parser.add_argument(
         "--token", default=environment.get("FEDRAP_TOKEN"), help="one-time enrolment token"

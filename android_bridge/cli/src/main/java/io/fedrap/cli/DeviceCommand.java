@@ -33,6 +33,7 @@ public final class DeviceCommand {
                     + "      --recommend N     the best items afterwards\n"
                     + "      --policy WORDS    which text was agreed to\n"
                     + "      --allow-http      speak without TLS to another machine\n"
+                    + "      --no-privacy      join rounds that promise no privacy, too\n"
                     + "  recommend       the best items for this user; -n 10, --explain\n"
                     + "  status          where this device stands\n"
                     + "  export FILE     everything that is known of this user\n"
@@ -88,6 +89,9 @@ public final class DeviceCommand {
                         .allowHttp(arguments.has("--allow-http"))
                         .server(server())
                         .token(arguments.value("--token", "FEDRAP_TOKEN"));
+        if (arguments.has("--no-privacy")) {
+            config.withoutPrivacy(2);
+        }
         switch (arguments.command) {
             case "join":
                 try (FedRap device = FedRap.open(config)) {

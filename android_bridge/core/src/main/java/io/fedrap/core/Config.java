@@ -110,11 +110,21 @@ public final class Config {
 
     /**
      * The least this device insists on, whatever a coordinator offers. The default is 2 steps apart,
-     * 100 rounds, 2 devices, no noise.
+     * 100 rounds, 20 devices, and an epsilon of at most 10 for all that this device does, with a clip
+     * of at most 100.
      */
-    public Config floor(int separation, int cap, int minUpdates, double minNoise) {
-        this.floor = new Ledger.Floor(separation, cap, minUpdates, minNoise);
+    public Config floor(
+            int separation, int cap, int minUpdates, double minNoise, double maxEpsilon, double maxClip) {
+        this.floor = new Ledger.Floor(separation, cap, minUpdates, minNoise, maxEpsilon, maxClip);
         return this;
+    }
+
+    /**
+     * Join also rounds that promise nothing: no bound on epsilon, and as few devices as this. Everything
+     * else is as in the default.
+     */
+    public Config withoutPrivacy(int minUpdates) {
+        return floor(2, 100, minUpdates, 0, Double.POSITIVE_INFINITY, 100);
     }
 
     /**

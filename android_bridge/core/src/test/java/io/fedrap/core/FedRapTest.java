@@ -75,9 +75,8 @@ class FedRapTest {
             assertEquals(3, status.personalItems);
             assertEquals(1, status.release);
             assertEquals(1, status.rounds);
-            assertEquals(Double.POSITIVE_INFINITY, status.epsilon);
+            assertTrue(status.epsilon > 1 && status.epsilon < 10, "" + status.epsilon);
             assertEquals(0, status.pending);
-            assertEquals("noise is 0: nothing is promised", status.privacy.assumptions.get(0));
             assertNull(status.storeReset);
             // Asked again for the same round, it has given what it had; another step is too near.
             assertEquals(Eligibility.ALREADY_IN_ROUND, device.runRound().blockedBy);
@@ -295,7 +294,7 @@ class FedRapTest {
         try (FedRap device = consenting()) {
             coordinator.minUpdates = 1;
             assertEquals("floor-cohort", device.runRound().blockedBy);
-            coordinator.minUpdates = 2;
+            coordinator.minUpdates = 20;
             coordinator.model = new byte[32];
             assertEquals("stale-model", device.runRound().blockedBy);
             coordinator.model = null;

@@ -26,12 +26,13 @@ class MadeCoordinator implements Transport {
     long step = 1;
     long version = 1;
     String scoring = "solve";
-    long minUpdates = 2;
+    long minUpdates = 20;
     byte[] model; // null: that of the release
 
     MadeCoordinator() {
         method.put("name", "solve");
         method.put("dim", DIM);
+        privacy.put("noise", 2.0);
     }
 
     static UpdateRefused refusal(String code, Double retryAfter) {
