@@ -145,7 +145,7 @@ def measure_round(folder: Path) -> dict[str, Any]:
     """A round at 1,700 items, split at the verbs: what happens between two is the device's."""
     import numpy as np
 
-    from fedrap import FedRap
+    from fedrap import FedRap, Floor
     from fedrap.testing import FakeCoordinator
     from fedrap_core.plan import Plan, Privacy
 
@@ -156,7 +156,8 @@ def measure_round(folder: Path) -> dict[str, Any]:
     timed = Timed(fake)
     first: dict[str, float] = {}
     later: dict[str, list[float]] = {}
-    with FedRap.open(folder, transport=timed, token="bench") as device:
+    floor = Floor.without_privacy(cap=1000, min_updates=2)
+    with FedRap.open(folder, transport=timed, token="bench", floor=floor) as device:
         device.consent(train=True, policy="bench")
         for row in range(HISTORY):
             device.record(names[7 * row])

@@ -10,7 +10,14 @@ import msgspec
 
 from fedrap_core.plan import Adapt, PaperMethod, PaperScoring, Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.wire import messages
-from fedrap_core.wire.codec import decode, decode_value, encode, encode_value
+from fedrap_core.wire.codec import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    decode,
+    decode_value,
+    encode,
+    encode_value,
+)
 from fedrap_core.wire.messages import Message
 from spec.vector_format import Case, File, builtins, error_name
 
@@ -96,6 +103,8 @@ def codec() -> File:
     reordered = {"release": 3, "type": "offer-request", "v": 1}
     for comment, fields in (
         ("an unknown field is ignored", {**request, "colour": [1, {"a": None}]}),
+        ("as deep as it may be", {**request, "x": _nested(MAX_DEPTH - 1)}),
+        ("as many values as there may be", {**request, "x": [1] * _ROOM}),
         ("fields in another order", reordered),
     ):
         raw = msgpack.packb(fields)
@@ -125,6 +134,16 @@ def _codec_case(
         "fields": fields,
         "bytes": raw.hex(),
     }
+
+
+_ROOM = MAX_VALUES - 9  # beside the map of a request, its three fields, and the one that is full
+
+
+def _nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
 
 
 def _refused_messages(request: Case) -> list[Case]:
@@ -159,7 +178,24 @@ def _refused_messages(request: Case) -> list[Case]:
         ("an unknown scalar", "scoring", msgpack.packb({"colour": 1.0})),
         ("an unknown method", "plan", msgpack.packb({"method": {"name": "guess"}})),
     ]
+    beyond = [
+        (
+            "an extension",
+            "offer-request",
+            msgpack.packb({**request, "x": msgpack.ExtType(5, b"a")}),
+        ),
+        (
+            "a time as an extension",
+            "offer-request",
+            msgpack.packb({**request, "x": msgpack.Timestamp(1)}),
+        ),
+        ("a second value behind the first", "offer-request", raw + raw),
+        ("too deep", "offer-request", msgpack.packb({**request, "x": _nested(MAX_DEPTH)})),
+        ("too many values", "offer-request", msgpack.packb({**request, "x": [1] * (_ROOM + 1)})),
+        ("an array that is not there", "offer-request", b"\xdd\xff\xff\xff\xff"),
+    ]
     cases = [_refused_case(comment, kind, given, 1024) for comment, kind, given in bad]
+    cases += [_refused_case(comment, kind, given, 4096) for comment, kind, given in beyond]
     return [*cases, _refused_case("more bytes than allowed", "offer-request", raw, 10)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -80,29 +81,43 @@ def ledgers() -> File:
     """ledger.json: what a device took part in, an offer, and what it says to it."""
     noisy, banded = _noise(2.0), _noise(2.0, coefficients=(1.0, 0.75), adapt=Adapt(noise=4.0))
     given: list[tuple[str, list[tuple[int, Privacy]], int, Plan, Floor]] = [
-        ("the first offer", [], 1, Plan(), Floor()),
-        ("b steps later", [(1, noisy)], 3, Plan(privacy=noisy), Floor()),
-        ("a step too soon", [(1, noisy)], 2, Plan(privacy=noisy), Floor()),
-        ("too near to a later step", [(9, noisy)], 8, Plan(privacy=noisy), Floor()),
-        ("the floor wants more steps between", [(1, noisy)], 4, Plan(), Floor(separation=4)),
+        ("the first offer", [], 1, Plan(), _FREE),
+        ("b steps later", [(1, noisy)], 3, Plan(privacy=noisy), _FREE),
+        ("a step too soon", [(1, noisy)], 2, Plan(privacy=noisy), _FREE),
+        ("too near to a later step", [(9, noisy)], 8, Plan(privacy=noisy), _FREE),
+        ("the floor wants more steps between", [(1, noisy)], 4, Plan(),
+         replace(_FREE, separation=4)),
         ("the plan wants more steps between", [(1, noisy)], 4, Plan(privacy=_noise(2.0, b=5)),
-         Floor()),
+         _FREE),
         ("the plan's cap is reached", [(s, noisy) for s in (1, 3, 5)], 9,
-         Plan(privacy=_noise(2.0, cap=3)), Floor()),
-        ("the floor's cap is reached", [(1, noisy), (3, noisy)], 9, Plan(), Floor(cap=2)),
-        ("the same step again", [(3, noisy)], 3, Plan(privacy=noisy), Floor()),
+         Plan(privacy=_noise(2.0, cap=3)), _FREE),
+        ("the floor's cap is reached", [(1, noisy), (3, noisy)], 9, Plan(), replace(_FREE, cap=2)),
+        ("the same step again", [(3, noisy)], 3, Plan(privacy=noisy), _FREE),
         ("a step that was tried twice counts once", [(3, noisy)] * 2, 3, Plan(privacy=noisy),
-         Floor(cap=1)),
-        ("a third try was the last", [(3, noisy)] * 3, 3, Plan(privacy=noisy), Floor()),
-        ("too few updates in a release", [], 1, Plan(min_updates=1), Floor()),
-        ("too little noise", [], 1, Plan(privacy=_noise(0.5)), Floor(min_noise=1.0)),
-        ("bands and a bit cost noise", [], 1, Plan(privacy=banded), Floor(min_noise=1.6)),
-        ("bands and a bit, just enough", [], 1, Plan(privacy=banded), Floor(min_noise=1.5)),
+         replace(_FREE, cap=1)),
+        ("a third try was the last", [(3, noisy)] * 3, 3, Plan(privacy=noisy), _FREE),
+        ("too few updates in a release", [], 1, Plan(min_updates=1), _FREE),
+        ("too little noise", [], 1, Plan(privacy=_noise(0.5)), replace(_FREE, min_noise=1.0)),
+        ("bands and a bit cost noise", [], 1, Plan(privacy=banded), replace(_FREE, min_noise=1.6)),
+        ("bands and a bit, just enough", [], 1, Plan(privacy=banded),
+         replace(_FREE, min_noise=1.5)),
         ("two policies: the smaller delta counts", [(1, noisy), (5, _noise(1.0, delta=1e-7))], 9,
-         Plan(), Floor()),
+         Plan(), _FREE),
         ("two tries of one step: the lesser noise counts", [(1, noisy), (1, _noise(1.0))], 9,
-         Plan(), Floor()),
-        ("once without noise", [(1, noisy), (5, Privacy())], 9, Plan(), Floor()),
+         Plan(), _FREE),
+        ("once without noise", [(1, noisy), (5, Privacy())], 9, Plan(), _FREE),
+        ("the default floor and a plan that protects", [(1, noisy)], 3, _plan(noisy), Floor()),
+        ("no noise at all", [], 1, _plan(Privacy()), Floor()),
+        ("too little noise for the largest epsilon", [], 1, _plan(_noise(0.3)), Floor()),
+        ("all that was done counts", [(s, noisy) for s in range(1, 25, 2)], 41,
+         _plan(_noise(2.0, cap=50)), Floor()),
+        ("a step that is tried again with less noise", [(3, noisy)], 3, _plan(_noise(0.3)),
+         Floor()),
+        ("noise now does not make good for none before", [(1, Privacy())], 9, _plan(noisy),
+         Floor()),
+        ("a clip that is too large", [], 1, _plan(_noise(2.0, clip=100.5)), Floor()),
+        ("a clip that is just allowed", [], 1, _plan(_noise(2.0, clip=100.0)), Floor()),
+        ("19 updates", [], 1, Plan(privacy=noisy, min_updates=19), Floor()),
     ]  # fmt: skip
     about = (
         "entries: the steps that this device took part in, each with the policy that it agreed to; "
@@ -111,6 +126,13 @@ def ledgers() -> File:
         " A float is right within absolute + relative*|expected|."
     )
     return {"about": about, "tolerance": TOLERANCE, "cases": [_ledger_case(*c) for c in given]}
+
+
+_FREE = Floor.without_privacy(min_updates=2)
+
+
+def _plan(privacy: Privacy) -> Plan:
+    return Plan(privacy=privacy, min_updates=20)
 
 
 def _noise(z: float, b: int = 2, **rest: Any) -> Privacy:
@@ -131,7 +153,10 @@ def _ledger_case(
         "entries": [{"step": s, "privacy": builtins(rule)} for s, rule in taken],
         "step": step,
         "plan": builtins(plan),
-        "floor": msgspec.to_builtins(floor),
+        "floor": {
+            name: "Infinity" if value == math.inf else value
+            for name, value in msgspec.to_builtins(floor).items()
+        },
         "answer": why_not(entries, step, plan, floor),
         "charged": len(charged_steps(entries)),
         "epsilon": rounded(spent) if math.isfinite(spent) else "Infinity",

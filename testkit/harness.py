@@ -18,7 +18,7 @@ import aiohttp
 import numpy as np
 from aiohttp import web
 
-from fedrap import FedRap
+from fedrap import FedRap, Floor
 from fedrap.transport.credentials import Signer
 from fedrap.transport.http import HttpTransport
 from fedrap_coordinator.app import create_app
@@ -135,6 +135,7 @@ class LiveServer:
     async def device(self, folder: Path, items: list[str], **options: Any) -> FedRap:
         """A consenting device of the real SDK with this history, oldest first."""
         transport = SettledTransport(self.url, self.session, self.app)
+        options.setdefault("floor", Floor.without_privacy(min_updates=2))
         device = FedRap.open(folder, transport=transport, token=await self.token(), **options)
         device.consent(train=True, policy="test")
         for item in items:
@@ -298,11 +299,12 @@ class Address:
 
 @contextmanager
 def running(items: list[str]) -> Iterator[Address]:
-    """A coordinator in a thread, as another machine would be; two updates make a release."""
+    """A coordinator in a thread, as another machine would be; it offers what a device agrees to."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Address]:
-        async with serve(small_settings(updates=2), MemoryStore(), items=items) as served:
+        protecting = small_settings(updates=20, noise=2.0)
+        async with serve(protecting, MemoryStore(), items=items) as served:
             yield Address(served.url, [await served.token() for _ in range(8)])
 
     with in_a_thread(opened()) as address:

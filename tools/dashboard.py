@@ -22,7 +22,7 @@ from aiohttp import web
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from fedrap import FedRap
+from fedrap import FedRap, Floor
 from fedrap.transport.http import HttpTransport
 from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
@@ -116,7 +116,12 @@ async def _devices(
     made = []
     for number, history in enumerate(population.histories):
         transport = HttpTransport(url, session)
-        device = FedRap.open(folder / f"device-{number}", transport=transport, token=tokens[number])
+        device = FedRap.open(
+            folder / f"device-{number}",
+            transport=transport,
+            token=tokens[number],
+            floor=Floor.without_privacy(min_updates=2),
+        )
         stack.callback(device.close)
         device.consent(train=True, policy="demo")
         for row in history:

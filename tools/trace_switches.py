@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from fedrap import FedRap
+from fedrap import FedRap, Floor
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.settings import Settings
@@ -154,7 +154,12 @@ async def walk(folder: Path, tracer: Tracer) -> None:
     devices = []
     for place, token in enumerate(tokens):
         transport = Traced(f"http://127.0.0.1:{port}", tracer)
-        device = FedRap.open(folder / f"device-{place}", transport=transport, token=token)
+        device = FedRap.open(
+            folder / f"device-{place}",
+            transport=transport,
+            token=token,
+            floor=Floor.without_privacy(min_updates=2),
+        )
         device.consent(train=True, policy="trace")
         for item in ITEMS[place * 10 : place * 10 + 10]:
             device.record(item)

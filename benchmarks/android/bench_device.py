@@ -118,8 +118,13 @@ async def measure(size: int, work: Path, java: JavaDevices) -> dict[str, Any]:
         counting(served.url) as counted,
     ):
         url = f"http://127.0.0.1:{counted.port}"
-        floor = Floor(separation=1)
-        floors = [floor.separation, floor.cap, floor.min_updates, floor.min_noise]
+        floor = Floor.without_privacy(separation=1, min_updates=2)
+        floors = [
+            floor.separation,
+            floor.cap,
+            floor.min_updates,
+            floor.min_noise,
+        ]  # without privacy
         token = await served.token()
         await java.device(name, folder, url, token, interactions, floor=floors)
         python = FedRap.open(

@@ -33,6 +33,7 @@ from fedrap.storage.export import write_export
 from fedrap.storage.history import Retention
 from fedrap.storage.store_key import DefaultKey, KeyProvider
 from fedrap.transport import Transport
+from fedrap.transport.address import check_address
 from fedrap_core.items import is_item_id
 
 
@@ -60,6 +61,7 @@ class FedRap:
         path: str | Path,
         *,
         server: str | None = None,
+        allow_http: bool = False,
         app: str = "app",
         token: Token | None = None,
         key: KeyProvider | None = None,
@@ -79,6 +81,7 @@ class FedRap:
 
         Args:
             server: address of the coordinator; without it everything works but rounds.
+            allow_http: take a server without TLS also where it is another machine.
             token: an enrolment token from the app's backend, or a callable that gets one.
             key: gives the 32-byte key of the store; by default the system's keyring keeps it
                 where the `keyring` library works, else a file that only its owner reads.
@@ -96,7 +99,10 @@ class FedRap:
 
         Raises:
             StoreBusy, StoreLocked, StoreDamaged: the store cannot be used; nothing was changed.
+            ValueError: `server` is no address, or has no TLS and leads to another machine.
         """
+        if server is not None:
+            check_address(server, allow_http=allow_http)
         folder = Path(path).expanduser().absolute() / app
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         store = DeviceStore(folder, key or DefaultKey(folder, random_bytes), random_bytes)
@@ -105,7 +111,16 @@ class FedRap:
         except BaseException:
             store.close()
             raise
-        access = Access(server, token, transport, offline, floor or Floor(), trainer, attest)
+        access = Access(
+            server,
+            token,
+            transport,
+            offline,
+            floor or Floor(),
+            trainer,
+            attest,
+            allow_http=allow_http,
+        )
         return cls(state, access, on_error, monotonic=monotonic, uniform=uniform)
 
     def __enter__(self) -> FedRap:

@@ -28,7 +28,7 @@ from fedrap.transport.credentials import Signer
 from fedrap_core.errors import FedRapError
 from fedrap_core.items import join_ids
 from fedrap_core.model import CommonItems
-from fedrap_core.plan import Plan, Scoring, SolveMethod
+from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import encode
@@ -70,6 +70,9 @@ class _Fault:
     left: int
 
 
+PROTECTING = Plan(privacy=Privacy(noise=2.0), min_updates=20)  # epsilon 9 for 10 rounds
+
+
 class FakeCoordinator:
     """Passes for a coordinator wherever the SDK takes a `transport`.
 
@@ -79,7 +82,8 @@ class FakeCoordinator:
             recommended the others, in the order given. By default each five items in a row.
         common: C itself, (items, k), instead of a planted one.
         tokens: enrolment tokens, one device each; by default any token does, any time.
-        plan: what rounds ask for; its `dim` is set to that of C.
+        plan: what rounds ask for; its `dim` is set to that of C. By default one that the default
+            `Floor` agrees to.
         clock: seconds since 1970, for the ends of certificates.
         random_bytes: for the ids of the task and of rounds.
     """
@@ -106,7 +110,7 @@ class FakeCoordinator:
         self._faults: list[_Fault] = []
         self._versions: list[CommonItems] = []
         self._latest = self._released(matrix)
-        wanted = plan or Plan()
+        wanted = plan or PROTECTING
         if isinstance(wanted.method, SolveMethod):
             method = msgspec.structs.replace(wanted.method, dim=self._latest.dim)
             wanted = msgspec.structs.replace(wanted, method=method)

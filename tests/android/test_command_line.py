@@ -26,7 +26,7 @@ async def test_the_command_line_joins_a_round_and_recommends(tmp_path: Path) -> 
     async with serve(small_settings(updates=2), MemoryStore()) as served:
         token = await served.token()
         join = ["join", served.url, "--token", token, "--history", str(history), "--agree"]
-        code, said = await command(*join, "--recommend", "3")
+        code, said = await command(*join, "--recommend", "3", "--no-privacy")
         assert code == 0, said
         assert "Joined: " in said
         assert [line.split()[-1] for line in said.splitlines()[-3:]] == ITEMS[5:8]

@@ -216,20 +216,33 @@ async def _both_ledgers_agree(java: JavaDevices, served: LiveServer) -> None:
 async def _refusals(served: LiveServer, open_device: Any, run: Any) -> dict[str, Any]:
     """What a device is told in one situation after the other, in either language."""
     said: dict[str, Any] = {}
-    await open_device("one", served.url, await served.token(), Floor())
-    await open_device("two", served.url, await served.token(), Floor())
+    await open_device("one", served.url, await served.token(), Floor.without_privacy(min_updates=2))
+    await open_device("two", served.url, await served.token(), Floor.without_privacy(min_updates=2))
     assert (await run("one"))[0]
     assert (await run("two"))[0]
     said["a step later"] = await run("one")
-    await open_device("picky", served.url, await served.token(), Floor(min_updates=50))
+    await open_device(
+        "picky", served.url, await served.token(), Floor.without_privacy(min_updates=50)
+    )
     said["a floor of devices"] = await run("picky")
-    await open_device("noisy", served.url, await served.token(), Floor(min_noise=0.5))
+    await open_device(
+        "noisy",
+        served.url,
+        await served.token(),
+        Floor.without_privacy(min_noise=0.5, min_updates=2),
+    )
     said["a floor of noise"] = await run("noisy")
-    await open_device("liar", served.url, "no-such-token", Floor())
+    await open_device("liar", served.url, "no-such-token", Floor.without_privacy(min_updates=2))
     said["a token that is none"] = await run("liar")
-    await open_device("none", served.url, None, Floor())
+    await open_device("none", served.url, None, Floor.without_privacy(min_updates=2))
     said["no token"] = await run("none")
-    await open_device("stranger", served.url, await served.token(), Floor(), items=["unheard-of"])
+    await open_device(
+        "stranger",
+        served.url,
+        await served.token(),
+        Floor.without_privacy(min_updates=2),
+        items=["unheard-of"],
+    )
     said["nothing that C knows"] = await run("stranger")
     return said
 

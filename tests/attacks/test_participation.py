@@ -47,7 +47,7 @@ async def test_the_device_refuses_b_minus_1_steps_and_takes_b_whatever_the_serve
 ) -> None:
     careless = small_settings(updates=2, separation=1)
     async with serve(careless, MemoryStore()) as served:
-        floor = Floor(separation=separation)
+        floor = Floor.without_privacy(separation=separation, min_updates=2)
         device = await served.device(tmp_path / "d", ITEMS[:5], floor=floor)
         assert (await device.run_round_async()).joined  # step 1
         await (await served.player()).join()

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedrap import FedRap
+from fedrap import FedRap, Floor
 from fedrap.rounds.prepare import LocalData, prepare_update
 from fedrap.trainers.numpy_trainer import NumpyTrainer
 from fedrap_coordinator.http.device_api import COORDINATOR
@@ -111,7 +111,12 @@ async def _join_all(served: LiveServer, capture: Capture, folder: Path) -> list[
     """Every device takes part over real HTTP; the bodies of their updates as they crossed it."""
     for place, rows in enumerate(_histories()):
         token, server = await served.token(), f"http://127.0.0.1:{capture.port}"
-        with FedRap.open(folder / str(place), server=server, token=token) as device:
+        with FedRap.open(
+            folder / str(place),
+            server=server,
+            token=token,
+            floor=Floor.without_privacy(min_updates=2),
+        ) as device:
             device.consent(train=True, policy="test")
             for row in rows:
                 device.record(ITEMS[row])

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedrap import CoordinatorUnreachable, FedRap, UpdateRefused
+from fedrap import CoordinatorUnreachable, FedRap, Floor, UpdateRefused
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.items import ItemIds
 from fedrap_core.wire.certificates import read_certificate
@@ -250,7 +250,9 @@ async def test_a_device_of_the_sdk_joins_a_round_and_recommends(
     world: World, tmp_path: Path
 ) -> None:
     token = await world.token()
-    with FedRap.open(tmp_path, transport=world.transport, token=token) as device:
+    with FedRap.open(
+        tmp_path, transport=world.transport, token=token, floor=Floor.without_privacy(min_updates=2)
+    ) as device:
         device.consent(train=True, policy="test")
         device.record(ITEMS[3])
         report = await device.run_round_async()

@@ -120,7 +120,9 @@ def test_the_floor_holds_against_what_is_charged_and_not_against_z(
     """z = 2 with |c| = 1.25 and a bit of noise 1 is worth 2/(1.25·sqrt 2) = 1.131."""
     rule = Privacy(noise=2.0, coefficients=(1.0, 0.75), adapt=Adapt(noise=1.0))
     coordinator = MadeCoordinator(plan=encode_value(msgspec.structs.replace(PLAN, privacy=rule)))
-    with a_device(tmp_path, coordinator, floor=Floor(min_noise=floor)) as device:
+    with a_device(
+        tmp_path, coordinator, floor=Floor.without_privacy(min_noise=floor, min_updates=2)
+    ) as device:
         report = device.run_round()
         assert report.joined is joins
         assert joins or report.blocked_by == "floor-noise"

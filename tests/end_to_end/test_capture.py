@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrap import FedRap
+from fedrap import FedRap, Floor
 from fedrap_coordinator.store.memory import MemoryStore
 from testkit.harness import LiveServer, serve, small_settings
 
@@ -110,7 +110,12 @@ async def captured() -> AsyncIterator[tuple[LiveServer, Capture]]:
 async def a_device(served: LiveServer, capture: Capture, folder: Path, items: list[str]) -> FedRap:
     """A device of the product, over real HTTP, with this history and no consent."""
     server = f"http://127.0.0.1:{capture.port}"
-    device = FedRap.open(folder, server=server, token=await served.token())
+    device = FedRap.open(
+        folder,
+        server=server,
+        token=await served.token(),
+        floor=Floor.without_privacy(min_updates=2),
+    )
     for place, item in enumerate(items):
         device.record(item, kind="wish-listed", weight=WEIGHT, at=WHEN + place)
     return device

@@ -25,7 +25,7 @@ from fedrap_core.wire.messages import Enrol, Enrolled, Renew, Renewed
 from testkit.harness import ITEMS, Answer, LiveServer, Player, serve, small_settings
 
 DAY = 86400.0
-FREE = Floor(separation=1, min_updates=1)
+FREE = Floor.without_privacy(separation=1, min_updates=1)
 PRIVATE, PUBLIC = make_issuer_key()
 
 
@@ -221,7 +221,7 @@ async def test_opening_a_device_calls_no_attestation_before_consent(tmp_path: Pa
 
     async with serve(settings(), MemoryStore()) as served:
         with FedRap.open(
-            tmp_path, server=served.url, token=await served.token(), attest=attest
+            tmp_path, server=served.url, token=await served.token(), attest=attest, floor=FREE
         ) as device:
             device.record(ITEMS[0])
             assert (await device.run_round_async()).blocked_by == "no-consent"

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from fedrap import FedRap
+from fedrap import FedRap, Floor
 from testkit.harness import PATIENCE, until
 
 CONFIG = """
@@ -89,7 +89,10 @@ def site(tmp_path: Path) -> tuple[Path, int, list[str]]:
 
 def _join(folder: Path, port: int, number: int, token: str) -> bool:
     with FedRap.open(
-        folder / f"device-{number}", server=f"http://127.0.0.1:{port}", token=token
+        folder / f"device-{number}",
+        server=f"http://127.0.0.1:{port}",
+        token=token,
+        floor=Floor.without_privacy(min_updates=2),
     ) as device:
         device.consent(train=True, policy="test")
         for row in range(number, number + 4):

@@ -82,15 +82,19 @@ async def test_the_device_refuses_consecutive_rounds_even_when_the_server_asks(
 @pytest.mark.spec("7.5")
 async def test_the_cap_is_kept_by_the_server_and_the_floor_by_the_device(tmp_path: Path) -> None:
     async with serve(small_settings(updates=2, cap=1, separation=1), MemoryStore()) as served:
-        free = Floor(separation=1)
+        free = Floor.without_privacy(separation=1, min_updates=2)
         one = await served.device(tmp_path / "1", ITEMS[:5], floor=free)
         two = await served.device(tmp_path / "2", ITEMS[:5], floor=free)
         for device in (one, two):
             assert (await device.run_round_async()).joined
         assert (await one.run_round_async()).blocked_by == "budget-spent"
-        picky = await served.device(tmp_path / "3", ITEMS[:5], floor=Floor(min_updates=50))
+        picky = await served.device(
+            tmp_path / "3", ITEMS[:5], floor=Floor.without_privacy(min_updates=50)
+        )
         assert (await picky.run_round_async()).blocked_by == "floor-cohort"
-        noisy = await served.device(tmp_path / "4", ITEMS[:5], floor=Floor(min_noise=0.5))
+        noisy = await served.device(
+            tmp_path / "4", ITEMS[:5], floor=Floor.without_privacy(min_noise=0.5, min_updates=2)
+        )
         assert (await noisy.run_round_async()).blocked_by == "floor-noise"
 
 

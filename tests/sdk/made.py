@@ -28,7 +28,9 @@ DIM = 4
 ITEMS = [f"item-{row}" for row in range(12)]
 TASK = b"t" * 16
 DEVICE = b"d" * 16
-PLAN = Plan(method=SolveMethod(dim=DIM), privacy=Privacy(separation=2, cap=5), min_updates=2)
+PLAN = Plan(
+    method=SolveMethod(dim=DIM), privacy=Privacy(separation=2, cap=5, noise=2.0), min_updates=20
+)
 
 
 def a_release(

@@ -141,7 +141,7 @@ def test_an_item_that_is_retired_is_not_shown(fake: FakeCoordinator, tmp_path: P
 
 
 def test_its_plan_is_what_devices_are_charged_by(tmp_path: Path) -> None:
-    fake = FakeCoordinator(ITEMS, plan=Plan(privacy=Privacy(noise=2.0, cap=1)))
+    fake = FakeCoordinator(ITEMS, plan=Plan(privacy=Privacy(noise=2.0, cap=1), min_updates=20))
     with a_device(tmp_path, fake, "tea") as device:
         assert device.run_round().joined
         assert 0 < device.status().epsilon < 10

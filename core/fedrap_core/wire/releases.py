@@ -18,7 +18,10 @@ from fedrap_core.plan import AnyScoring
 from fedrap_core.quantize import QuantizedRows
 from fedrap_core.wire.messages import Delta, Release
 
-MAX_ENTRIES = 600 * 1024 * 1024  # of one message: a bitmap of zeros is an eighth of what it says
+MAX_RELEASE_BYTES = 256 * 1024 * 1024
+MAX_ENTRIES = 256 * 1024 * 1024  # of one message: a bitmap of zeros is an eighth of what it says
+_BLOCK = 1 << 17  # bytes of a bitmap that are unpacked at once
+_ONES = np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, 8).sum(1, dtype=np.uint8)
 
 Values = npt.NDArray[np.int8]
 
@@ -42,20 +45,25 @@ def unpack_entries(bitmap: bytes, values: bytes, rows: int, dim: int) -> Values:
     entries = rows * dim
     if entries > MAX_ENTRIES or len(bitmap) != -(-entries // 8):
         raise BrokenModel("a bitmap of another size than its rows")
-    bits = np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8), bitorder="little")
-    there = bits.view(np.bool_)
-    if np.any(there[entries:]) or np.count_nonzero(there) != len(values):
+    bits = np.frombuffer(bitmap, dtype=np.uint8)
+    beyond = entries % 8 and bitmap[-1] >> entries % 8
+    if beyond or int(_ONES[bits].sum(dtype=np.int64)) != len(values):
         raise BrokenModel("a bitmap that does not have the number of values that came with it")
     known = np.frombuffer(values, dtype=np.int8)  # (non-zeros,)
     if not np.all(known):
         raise BrokenModel("a value of zero where a bitmap says that there is another")
     out = np.zeros(entries, dtype=np.int8)
-    out[there[:entries]] = known
+    used = 0
+    for start in range(0, len(bits), _BLOCK):
+        there = np.unpackbits(bits[start : start + _BLOCK], bitorder="little").view(np.bool_)
+        part = out[8 * start : 8 * start + len(there)]
+        count = int(np.count_nonzero(there))
+        part[there[: len(part)]] = known[used : used + count]
+        used += count
     return out.reshape(rows, dim)
 
 
 WORTH_A_DELTA = 0.6  # share of changed rows above which the whole is sent
-MAX_RELEASE_BYTES = 600 * 1024 * 1024
 
 
 def model_hash(items: QuantizedRows) -> bytes:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fedrap import FedRap, FedRapError
+from fedrap import FedRap, FedRapError, Floor
 from fedrap.cli import commands
 
 STORE = "~/.local/share/fedrap"
@@ -27,7 +27,12 @@ def main(argv: list[str] | None = None, *, clock: Callable[[], float] = time.tim
     server = arguments.server or commands.remembered_server(arguments.store)
     try:
         with FedRap.open(
-            arguments.store, server=server, token=arguments.token, clock=clock
+            arguments.store,
+            server=server,
+            allow_http=arguments.allow_http,
+            token=arguments.token,
+            clock=clock,
+            floor=Floor.without_privacy(min_updates=2) if arguments.no_privacy else None,
         ) as device:
             answer = arguments.run(device, arguments)
     except (FedRapError, ValueError, OSError) as error:
@@ -45,6 +50,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--server", default=environment.get("FEDRAP_SERVER"), help="address of the coordinator"
+    )
+    parser.add_argument(
+        "--allow-http", action="store_true", help="take a server without TLS on another machine"
+    )
+    parser.add_argument(
+        "--no-privacy", action="store_true", help="join rounds that promise no privacy, too"
     )
     parser.add_argument(
         "--token", default=environment.get("FEDRAP_TOKEN"), help="one-time enrolment token"

@@ -47,12 +47,18 @@ class ItemList(msgspec.Struct, frozen=True):
         return ItemList(news.version, count, self.items + fresh, news.retired)
 
 
-def read_release(message: Release | Delta, old: CommonItems | None) -> CommonItems:
+def read_release(
+    message: Release | Delta, old: CommonItems | None, catalogue: ItemList
+) -> CommonItems:
     """C of a release or delta, its hash checked.
+
+    A row has an item, so that C is bounded by the ids that came, before anything is made of it.
 
     Raises:
         BrokenModel: it is damaged, hostile, or a delta from something else than `old`.
     """
+    if message.size > catalogue.count:
+        raise BrokenModel(f"{message.size} rows, but the catalogue has {catalogue.count} items")
     if isinstance(message, Release):
         return unpack_release(message)
     if old is None:

@@ -33,12 +33,27 @@ class Entry(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Floor:
-    """The least that this device insists on, whatever an offer says."""
+    """The least that this device insists on, whatever an offer says; the defaults protect."""
 
     separation: int = 2
     cap: int = 100
-    min_updates: int = 2
+    min_updates: int = 20
     min_noise: float = 0.0
+    max_epsilon: float = 10.0  # of all that this device ever did, with the round that is offered
+    max_clip: float = 100.0
+
+    @classmethod
+    def without_privacy(
+        cls,
+        *,
+        separation: int = 2,
+        cap: int = 100,
+        min_updates: int = 20,
+        min_noise: float = 0.0,
+        max_clip: float = 100.0,
+    ) -> Floor:
+        """No bound on epsilon: for rounds without noise, where nothing is promised to the user."""
+        return cls(separation, cap, min_updates, min_noise, math.inf, max_clip)
 
 
 def why_not(entries: Sequence[Entry], step: int, plan: Plan, floor: Floor) -> str | None:
@@ -48,6 +63,11 @@ def why_not(entries: Sequence[Entry], step: int, plan: Plan, floor: Floor) -> st
         return eligibility.FLOOR_COHORT
     if rule.charged_noise < floor.min_noise:
         return eligibility.FLOOR_NOISE
+    if rule.clip > floor.max_clip:
+        return eligibility.FLOOR_CLIP
+    added = Entry(step, b"", rule.charged_noise, rule.delta, 0.0)
+    if math.isfinite(floor.max_epsilon) and epsilon([*entries, added]) > floor.max_epsilon:
+        return eligibility.FLOOR_EPSILON
     steps = charged_steps(entries)
     if step in steps:
         tries = sum(entry.step == step for entry in entries)

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
@@ -20,6 +20,7 @@ from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.trainers.protocol import Trainer
 from fedrap.trainers.select import Choice, choose_trainer, make_trainer
 from fedrap.transport import Transport
+from fedrap.transport.consented import ConsentedTransport, ConsentWithdrawn
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import BrokenModel
 from fedrap_core.wire.problems import NOT_ENROLLED, Family
@@ -39,6 +40,7 @@ class Access:
     floor: Floor = field(default_factory=Floor)
     trainer: str | None = None
     attest: Attest | None = None
+    allow_http: bool = False  # to another machine
 
 
 OnError = Callable[[Exception], None]
@@ -86,8 +88,9 @@ class RoundSession:
         """Fetch what is new, if the user consented and there is somebody to ask."""
         device = self._state.snapshot()
         if device.consented and self._reachable() and not self._access.offline:
-            async with self._transport() as transport:
-                await sync(self._state, transport, device)
+            with suppress(ConsentWithdrawn):
+                async with self._transport() as transport:
+                    await sync(self._state, self._consented(transport), device)
 
     async def run_round(
         self,
@@ -113,7 +116,7 @@ class RoundSession:
             if blocked is not None:
                 return RoundReport(False, blocked)
             async with self._transport() as transport:
-                return await self._run(device, transport, on_error, wait)
+                return await self._run(device, self._consented(transport), on_error, wait)
         finally:
             self._running.release()
 
@@ -166,6 +169,8 @@ class RoundSession:
         except BrokenModel as error:
             on_error(error)
             return RoundReport(False, eligibility.BROKEN_RELEASE)
+        except ConsentWithdrawn:
+            return RoundReport(False, eligibility.NO_CONSENT)
 
     def _runner(self, transport: Transport, token: str | None, wait: float) -> RoundRunner:
         access = self._access
@@ -200,6 +205,9 @@ class RoundSession:
         token = self._access.token
         return await asyncio.to_thread(token) if callable(token) else token
 
+    def _consented(self, transport: Transport) -> Transport:
+        return ConsentedTransport(transport, self._state.consented)
+
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[Transport]:
         """The app's own one, which stays open, or one over HTTP for this call."""
@@ -209,7 +217,8 @@ class RoundSession:
         from fedrap.transport.http import HttpTransport  # aiohttp is loaded only here
 
         assert self._access.server is not None
-        transport = HttpTransport(self._access.server)
+        allow_http = self._access.allow_http
+        transport = HttpTransport(self._access.server, allow_http=allow_http)
         try:
             yield transport
         finally:

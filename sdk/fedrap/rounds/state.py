@@ -76,6 +76,9 @@ class RoundState(Protocol):
     def snapshot(self) -> RoundSnapshot:
         """Everything at once, after forgetting what the retention does not allow any more."""
 
+    def consented(self) -> bool:
+        """Has the user agreed to train, and not taken it back? Asked before every request."""
+
     def enrolling_key(self) -> bytes:
         """The private key to enrol with: the same one until enrolled, for an answer may be lost."""
 

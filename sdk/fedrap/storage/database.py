@@ -2,10 +2,15 @@
 
 No item id, vector or key is ever in the file in clear, and no index names an item. What belongs
 to one round (D, the ledger entry, the outbox) is written in one transaction, with a full sync.
+
+One sealed root says which records there are: a counter, and the sum of a MAC of each record. It is
+written with every change and checked on opening, so that no record can be removed, or replaced by
+an older one. An older copy of the whole file has its own root, and cannot be told from it.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +28,7 @@ from fedrap.storage import migrations
 from fedrap.storage.files import DATABASE, HAS_FLOCK, HINT, LOCK, connect, delete_files, take_lock
 from fedrap.storage.store_key import ErasableKey, KeyProvider, checked_key
 
-SCHEMA = 1
+SCHEMA = 2
 _SEAL = 1  # version of the seal; the schema may change without sealing anything anew
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value BLOB NOT NULL);
@@ -31,6 +36,9 @@ CREATE TABLE IF NOT EXISTS event(seq INTEGER PRIMARY KEY, sealed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS block(name TEXT PRIMARY KEY, sealed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox(round BLOB PRIMARY KEY, sealed BLOB NOT NULL);
 """
+_ROOTED = b"root"  # in the check of a store that has a root
+_SUMS = 1 << 256
+_ENDS = "CAST(coalesce(substr(sealed, 1, 12) || substr(sealed, -16), '') AS BLOB)"  # nonce and tag
 S = TypeVar("S")
 _inherited: list[sqlite3.Connection] = []  # of a parent process: never used, and never closed
 
@@ -65,7 +73,10 @@ class DeviceStore:
         self._process = os.getpid()
         try:
             # After the lock: two processes that open a new store must not both make a key.
-            self._cipher = AESGCM(checked_key(self._key))
+            key = checked_key(self._key)
+            self._cipher = AESGCM(key)
+            self._root_key = hmac.digest(key, b"fedrap store root", "sha256")
+            self._counter = self._sum = 0
             self._connection = connect(self._folder / DATABASE)
             self._name = self._open_schema()
         except BaseException:
@@ -128,6 +139,7 @@ class DeviceStore:
             for number, one in zip(numbers, interactions, strict=True):
                 sealed = self._seal("event", number, msgspec.msgpack.encode(one))
                 self._db.execute("INSERT INTO event VALUES (?, ?)", (number, sealed))
+                self._sum += self._mac("event", number, sealed)
         return numbers
 
     def forget_interactions(self, numbers: Sequence[int], blocks: Mapping[str, object]) -> None:
@@ -135,6 +147,8 @@ class DeviceStore:
         self._db.execute("PRAGMA secure_delete=ON")
         try:
             with self._transaction():
+                for number in numbers:
+                    self._forget_sum("event", "seq", number)
                 self._db.executemany("DELETE FROM event WHERE seq = ?", [(n,) for n in numbers])
                 for name, value in blocks.items():
                     self._put(name, value)
@@ -178,10 +192,10 @@ class DeviceStore:
             with self._transaction():
                 for name, value in blocks.items():
                     self._put(name, value)
-                self._db.execute(
-                    "INSERT OR REPLACE INTO outbox VALUES (?, ?)",
-                    (round_id, self._seal("outbox", round_id.hex(), body)),
-                )
+                sealed = self._seal("outbox", round_id.hex(), body)
+                self._forget_sum("outbox", "round", round_id)
+                self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?)", (round_id, sealed))
+                self._sum += self._mac("outbox", round_id, sealed)
         finally:
             self._db.execute("PRAGMA synchronous=NORMAL")
 
@@ -193,9 +207,23 @@ class DeviceStore:
             for round_id, sealed in rows
         ]
 
+    def withdraw(self, blocks: Mapping[str, object]) -> None:
+        """Keep these values and empty the outbox, in one transaction with a full sync."""
+        self._db.execute("PRAGMA synchronous=FULL")
+        try:
+            with self._transaction():
+                for name, value in blocks.items():
+                    self._put(name, value)
+                for (round_id,) in self._rows("SELECT round FROM outbox"):
+                    self._forget_sum("outbox", "round", round_id)
+                self._db.execute("DELETE FROM outbox")
+        finally:
+            self._db.execute("PRAGMA synchronous=NORMAL")
+
     def forget_outgoing(self, round_id: bytes) -> None:
         """The update was accepted or finally refused."""
         with self._transaction():
+            self._forget_sum("outbox", "round", round_id)
             self._db.execute("DELETE FROM outbox WHERE round = ?", (round_id,))
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -206,16 +234,58 @@ class DeviceStore:
 
     def _put(self, name: str, value: object) -> None:
         sealed = self._seal("block", name, msgspec.msgpack.encode(value))
+        self._forget_sum("block", "name", name)
         self._db.execute("INSERT OR REPLACE INTO block VALUES (?, ?)", (name, sealed))
+        self._sum += self._mac("block", name, sealed)
+
+    def _mac(self, table: str, key: object, sealed: bytes) -> int:
+        """Nonce and tag stand for the whole record: nobody else makes another with the same."""
+        place = key.hex() if isinstance(key, bytes) else str(key)
+        known = f"{table}|{place}|".encode() + sealed[:12] + sealed[-16:]
+        return int.from_bytes(hmac.digest(self._root_key, known, "sha256"), "big")
+
+    def _forget_sum(self, table: str, column: str, key: object) -> None:
+        query = f"SELECT {_ENDS} FROM {table} WHERE {column} = ?"
+        for (ends,) in self._rows(query, key):
+            self._sum -= self._mac(table, key, bytes(ends))
+
+    def _write_root(self) -> None:
+        self._counter += 1
+        self._sum %= _SUMS
+        raw = msgspec.msgpack.encode((self._counter, self._sum.to_bytes(32, "big")))
+        root = self._seal("meta", "root", raw)
+        there = self._db.execute("UPDATE meta SET value = ? WHERE name = 'root'", (root,)).rowcount
+        if not there:
+            self._db.execute("INSERT INTO meta VALUES ('root', ?)", (root,))
+
+    def _sum_of_all(self) -> int:
+        total = 0
+        for table, column in (("event", "seq"), ("block", "name"), ("outbox", "round")):
+            for key, known in self._rows(f"SELECT {column}, {_ENDS} FROM {table}"):
+                total += self._mac(table, key, known)
+        return total % _SUMS
+
+    def _check_root(self, root: bytes | None) -> None:
+        """Are these the records that were written last?"""
+        raw = b"" if root is None else self._open("meta", "root", bytes(root))
+        known = _decoded(raw, tuple[int, bytes]) if raw else (0, b"")
+        self._counter, self._sum = known[0], self._sum_of_all()
+        if self._sum.to_bytes(32, "big") != known[1]:
+            raise StoreDamaged(
+                f"a record of the store was changed or removed, or is an older one; {HINT}"
+            )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        db = self._db
+        db, before = self._db, (self._counter, self._sum)
         try:
             db.execute("BEGIN IMMEDIATE")
             yield
+            if self._sum != before[1]:
+                self._write_root()
             db.execute("COMMIT")
         except BaseException as error:
+            self._counter, self._sum = before
             if db.in_transaction:
                 db.execute("ROLLBACK")
             if isinstance(error, sqlite3.OperationalError):
@@ -231,29 +301,41 @@ class DeviceStore:
             tables = self._db.execute("SELECT name FROM sqlite_master WHERE name = 'meta'")
             found = bool(tables.fetchall())
             known = dict(self._db.execute("SELECT name, value FROM meta")) if found else {}
+            rooted = False
             self._name = bytes(known.get("name") or self._random_bytes(16))
             if "check" in known:
-                self._check_and_migrate(int(known.get("schema", SCHEMA)), known["check"])
+                rooted = self._check_and_migrate(int(known.get("schema", SCHEMA)), known["check"])
             self._db.executescript(_TABLES)
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(f"store.sqlite is not a store ({error}); {HINT}") from error
         if "check" not in known:
             with self._transaction():
-                rows = {"schema": SCHEMA, "name": self._name, "check": self._seal("meta", "", b"")}
+                check = self._seal("meta", "", _ROOTED)
+                rows = {"schema": SCHEMA, "name": self._name, "check": check}
                 self._db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+                self._write_root()
+        elif rooted:
+            self._check_root(known.get("root"))
+        else:  # of version 0.1: what it holds now is what is watched from now on
+            self._sum = self._sum_of_all()
+            with self._transaction():
+                check = self._seal("meta", "", _ROOTED)
+                self._db.execute("UPDATE meta SET value = ? WHERE name = 'check'", (check,))
+                self._write_root()
         return self._name
 
-    def _check_and_migrate(self, schema: int, check: bytes) -> None:
-        """Nothing is changed before schema and key are found good."""
+    def _check_and_migrate(self, schema: int, check: bytes) -> bool:
+        """Has it a root? Nothing is changed before schema and key are found good."""
         migrations.check_schema(schema, SCHEMA, migrations.STEPS)
         try:
-            self._open("meta", "", check)
+            rooted = self._open("meta", "", check) == _ROOTED
         except StoreDamaged as error:
             raise StoreLocked(
                 "the key does not open this store; give the key that it was made with, "
                 "or delete the store's folder to start afresh"
             ) from error
         migrations.migrate(self._db, schema, SCHEMA, migrations.STEPS)
+        return rooted
 
     def _seal(self, table: str, key: object, raw: bytes) -> bytes:
         nonce = self._random_bytes(12)

@@ -135,6 +135,9 @@ class DeviceState:
         self._credentials = store.get("credentials", Credentials)
         self._entries = tuple(store.get("ledger", list[Entry]) or ())
         self._outbox = tuple(store.outbox())
+        if self._outbox and not self._consents_now():  # version 0.1 left it at a withdrawal
+            store.withdraw({})
+            self._outbox = ()
         self._nonce = store.get("nonce", int) or 0
         head = store.get("catalogue", CatalogueHead)
         self._catalogue = load_catalogue(head, lambda name: store.get(name, bytes))
@@ -144,7 +147,7 @@ class DeviceState:
         self._model: LocalModel | None = None
         header = store.get("held", ReleaseHeader)
         if header is not None:
-            common = load_common(header, lambda name: store.get(name, bytes))
+            common = load_common(header, self._catalogue, lambda name: store.get(name, bytes))
             self._model = LocalModel(header, common, self._catalogue)
 
     def now(self) -> float:
@@ -178,7 +181,7 @@ class DeviceState:
             model, interactions = self._model, tuple(self._interactions.interactions)
             return RoundSnapshot(
                 at=self._clock(),
-                consented=bool(self._consents) and self._consents[-1].train,
+                consented=self._consents_now(),
                 recorded=len(interactions),
                 credentials=self._credentials,
                 entries=self._entries,
@@ -277,11 +280,23 @@ class DeviceState:
         self._personal, self._trained = personal, trained
 
     def keep_consent(self, consent: Consent) -> None:
-        """Add to the consent log."""
+        """Add to the consent log; a withdrawal empties the outbox in the same transaction."""
         with self._lock:
             consents = (*self._consents, consent)
-            self._store.put("consents", consents)
+            if consent.train:
+                self._store.put("consents", consents)
+            else:
+                self._store.withdraw({"consents": consents})
+                self._outbox = ()
             self._consents = consents
+
+    def consented(self) -> bool:
+        """Has the user agreed to train, and not taken it back?"""
+        with self._lock:
+            return self._consents_now()
+
+    def _consents_now(self) -> bool:
+        return bool(self._consents) and self._consents[-1].train
 
     def enrolling_key(self) -> bytes:
         """The private key to enrol with, the same one until enrolled."""
@@ -317,7 +332,7 @@ class DeviceState:
         False, and nothing is kept, when the user has taken the consent back meanwhile.
         """
         with self._lock:
-            if not (self._consents and self._consents[-1].train):
+            if not self._consents_now():
                 return False
             entries = (*self._entries, prepared.entry)
             interactions = self._interactions.interactions
@@ -352,7 +367,7 @@ class DeviceState:
         before = self._model
         if _version(before) != base.release_version:
             return
-        common = read_release(message, None if before is None else before.common)
+        common = read_release(message, None if before is None else before.common, catalogue)
         known = before.ids if before is not None and catalogue is base.catalogue else None
         try:
             model = LocalModel(head_of(message), common, catalogue, known)

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from fedrap.errors import StoreDamaged
 
 Step = Callable[[sqlite3.Connection], None]
-STEPS: Mapping[int, Step] = {}  # STEPS[n] makes schema n + 1 out of schema n; there is only 1 yet
+# STEPS[n] makes schema n + 1 out of schema n. Schema 2 has a root, which the store itself writes;
+# the number keeps a version from writing here that would not keep the root.
+STEPS: Mapping[int, Step] = {1: lambda _: None}
 
 
 def check_schema(have: int, want: int, steps: Mapping[int, Step]) -> None:

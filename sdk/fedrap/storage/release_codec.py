@@ -44,12 +44,16 @@ def kept_blocks(message: Release | Delta, common: CommonItems) -> dict[str, obje
     return {"held": head_of(message), **chunks}
 
 
-def load_common(header: ReleaseHeader, read: Callable[[str], bytes | None]) -> CommonItems:
+def load_common(
+    header: ReleaseHeader, catalogue: ItemList, read: Callable[[str], bytes | None]
+) -> CommonItems:
     """C from its chunks. The store vouches for their bytes.
 
     Raises:
-        StoreDamaged: a chunk is missing or has another size.
+        StoreDamaged: a chunk is missing or has another size, or there are more rows than items.
     """
+    if header.size > catalogue.count:
+        raise StoreDamaged("C has more rows than the catalogue items; erase it and sync again")
     values = np.empty((header.size, header.dim), dtype=np.int8)
     scales = np.empty(header.size, dtype=np.float32)
     for start in range(0, header.size, CHUNK):

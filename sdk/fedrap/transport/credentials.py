@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable
+from copy import copy
 
 import msgspec
 
@@ -41,9 +42,17 @@ class Signer:
         self.device = credentials.device
         self._key = private_from_bytes(credentials.private_key)
         self._next_nonce = next_nonce
+        self._check: Callable[[], None] = lambda: None
+
+    def only_while(self, check: Callable[[], None]) -> Signer:
+        """This signer, but `check` runs before each signature, and may raise."""
+        guarded = copy(self)
+        guarded._check = check
+        return guarded
 
     def headers(self, method: str, path: str, body: bytes) -> dict[str, str]:
         """The headers that prove this request; each call uses up one nonce."""
+        self._check()
         nonce = self._next_nonce()
         signature = sign(self._key, signed_bytes(method, path, body, self.device, nonce))
         return {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ import aiohttp
 
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.transport import NO_PROOF, Proof
+from fedrap.transport.address import check_address
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
@@ -35,13 +37,27 @@ from fedrap_core.wire.releases import MAX_RELEASE_BYTES
 
 M = TypeVar("M", bound=Message)
 AGENT = "fedrap/1"  # the same for everybody: versions would tell devices apart
+UNPACKED_FLOOR = 1024 * 1024  # bytes that an answer may unpack to, however few came,
+UNPACKED_TIMES = 100  # and how often what came, where that is more; C packs to a half
+_CHUNK = 1 << 16
 _TIMEOUT = aiohttp.ClientTimeout(total=120, connect=15)
 
 
 class HttpTransport:
-    """Speaks to `server`. A shared `session` stays open; an own one is closed with this."""
+    """Speaks to `server`. A shared `session` stays open; an own one is closed with this.
 
-    def __init__(self, server: str, session: aiohttp.ClientSession | None = None) -> None:
+    Raises:
+        ValueError: `http://` to another machine, and not `allow_http`.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        session: aiohttp.ClientSession | None = None,
+        *,
+        allow_http: bool = False,
+    ) -> None:
+        check_address(server, allow_http=allow_http)
         self._server = server.rstrip("/")
         self._shared = session
         self._own: aiohttp.ClientSession | None = None
@@ -138,7 +154,8 @@ class HttpTransport:
                 method,
                 self._server + path,
                 data=body or None,
-                headers={"User-Agent": AGENT, **headers},
+                headers={"User-Agent": AGENT, "Accept-Encoding": "gzip", **headers},
+                auto_decompress=False,  # aiohttp would unpack without a bound
                 timeout=_TIMEOUT,
                 allow_redirects=False,  # a signed body goes where it was signed for, or nowhere
             ) as answer:
@@ -161,14 +178,40 @@ class HttpTransport:
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
-    """At most `limit` bytes, however much the peer sends."""
-    parts, size = [], 0
-    async for part in answer.content.iter_chunked(1 << 16):
-        size += len(part)
-        if size > limit:
-            raise CoordinatorUnreachable(f"an answer of more than {limit} bytes")
-        parts.append(part)
+    """At most `limit` bytes, however much the peer sends or its bytes unpack to."""
+    unzip = _unzipper(answer.headers.get("Content-Encoding", "identity"))
+    parts, size, received = [], 0, 0
+    async for chunk in answer.content.iter_chunked(_CHUNK):
+        received += len(chunk)
+        for part in [chunk] if unzip is None else _unzipped(unzip, chunk):
+            size += len(part)
+            if size > limit:
+                raise CoordinatorUnreachable(f"an answer of more than {limit} bytes")
+            if size > max(UNPACKED_FLOOR, UNPACKED_TIMES * received):
+                raise CoordinatorUnreachable(f"{received} bytes that unpack to {size} and more")
+            parts.append(part)
+    if unzip is not None and received and (not unzip.eof or unzip.unused_data):
+        raise CoordinatorUnreachable("an answer whose gzip is cut off, or followed by more")
     return b"".join(parts)
+
+
+def _unzipper(coding: str) -> zlib._Decompress | None:
+    if coding.lower() == "identity":
+        return None
+    if coding.lower() != "gzip":
+        raise CoordinatorUnreachable("an answer in a coding that was not asked for")
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+
+def _unzipped(unzip: zlib._Decompress, chunk: bytes) -> Iterator[bytes]:
+    """What these bytes unpack to, in parts."""
+    try:
+        part = unzip.decompress(chunk, _CHUNK)
+        while part:
+            yield part
+            part = unzip.decompress(unzip.unconsumed_tail, _CHUNK)
+    except zlib.error as error:
+        raise CoordinatorUnreachable(f"an answer that is no gzip: {error}") from error
 
 
 def _refusal(status: int, raw: bytes) -> FedRapError:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from aiohttp import web
 
-from fedrap import FedRap, Recommendation, RoundReport
+from fedrap import FedRap, Floor, Recommendation, RoundReport
 from fedrap.recommend.scorers import PaperScorer, SolveScorer
 from fedrap.transport.http import HttpTransport
 from fedrap_coordinator.app import create_app
@@ -275,7 +275,12 @@ async def _serve(settings: Settings) -> AsyncIterator[tuple[web.Application, str
 
 
 def _device(folder: Path, url: str, session: aiohttp.ClientSession, token: str) -> FedRap:
-    device = FedRap.open(folder, transport=HttpTransport(url, session), token=token)
+    device = FedRap.open(
+        folder,
+        transport=HttpTransport(url, session),
+        token=token,
+        floor=Floor.without_privacy(min_updates=2),
+    )
     device.consent(train=True, policy="demo")
     return device
 

@@ -43,7 +43,12 @@ class SimulatedDevice:
         pace: Pace,
     ) -> None:
         self.person, self.state, self.transport, self.temper = person, state, transport, temper
-        access = Access(transport=transport, token=token, trainer="numpy", floor=Floor(cap=10_000))
+        access = Access(
+            transport=transport,
+            token=token,
+            trainer="numpy",
+            floor=Floor.without_privacy(cap=10_000, min_updates=2),
+        )
         self._session = RoundSession(state, access, clock=state.now, steps=SimulatedSteps(temper))
         self._pace = pace
         self._failures = 0

@@ -74,7 +74,7 @@ class SharedReleases:
         key = (message.model, message.version, catalogue.version)
         known = self._models.get(key)
         if known is None:
-            common = read_release(message, None if held is None else held.common)
+            common = read_release(message, None if held is None else held.common, catalogue)
             rows = self._rows(catalogue)
             shown = np.zeros(common.size, dtype=np.bool_)
             shown[: catalogue.count] = True
@@ -179,6 +179,9 @@ class DeviceMemory:
             trained=self._trained,
             read_history=lambda: _history(model, items, self._weight),
         )
+
+    def consented(self) -> bool:
+        return self._consent
 
     def items(self) -> Rows:
         """What the person did by now, oldest first, in places of the data."""

@@ -130,7 +130,7 @@ class SimulatedTransport(HttpTransport):
         *,
         replay: bool = False,
     ) -> None:
-        super().__init__(wire if isinstance(wire, str) else "", session)
+        super().__init__(wire if isinstance(wire, str) else "http://localhost", session)
         self._wire: Exchange = super().exchange if isinstance(wire, str) else wire
         self._network, self._rng, self._trouble = network, rng, trouble
         self._replay = replay

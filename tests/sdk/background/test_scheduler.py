@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrap import Conditions, CoordinatorUnreachable, FedRap, Pace, RoundReport
+from fedrap import Conditions, CoordinatorUnreachable, FedRap, Floor, Pace, RoundReport
 from fedrap.background.conditions import always
 from fedrap.background.scheduler import next_delay
 from fedrap_coordinator.store.memory import MemoryStore
@@ -203,7 +203,9 @@ def test_a_handler_may_close_the_device_from_the_thread_itself(tmp_path: Path) -
 async def test_rounds_in_the_background_run_over_http(tmp_path: Path) -> None:
     async with serve(small_settings(), MemoryStore()) as served:
         url, token = served.url, await served.token()
-        async with FedRap.open(tmp_path, server=url, token=token) as device:
+        async with FedRap.open(
+            tmp_path, server=url, token=token, floor=Floor.without_privacy(min_updates=2)
+        ) as device:
             device.record("item-1")
             device.consent(train=True, policy="v1")
             device.start(conditions=ANY_TIME, pace=AT_ONCE)

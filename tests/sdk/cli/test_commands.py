@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fedrap import FedRap
+from fedrap import FedRap, Floor
 from fedrap.cli import main
 from fedrap.testing import FakeCoordinator
+from fedrap_core.plan import Plan
 
 Run = Callable[..., tuple[int, Any, str]]
 Say = Callable[..., tuple[int, str]]
@@ -50,9 +51,11 @@ def say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Say:
 
 @pytest.fixture
 def taught(tmp_path: Path) -> None:
-    """The store after one round with a fake coordinator."""
-    fake = FakeCoordinator(["tea", "mug", "pot", "book", "lamp"], alike=[["tea", "mug", "pot"]])
-    with FedRap.open(tmp_path / "store", transport=fake, token="t") as device:
+    """The store after one round with a fake coordinator that promises nothing."""
+    items, alike = ["tea", "mug", "pot", "book", "lamp"], [["tea", "mug", "pot"]]
+    fake = FakeCoordinator(items, alike=alike, plan=Plan())
+    floor = Floor.without_privacy(min_updates=2)
+    with FedRap.open(tmp_path / "store", transport=fake, token="t", floor=floor) as device:
         device.consent(train=True, policy="test")
         device.record("tea")
         assert device.run_round().joined

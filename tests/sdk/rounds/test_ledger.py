@@ -16,7 +16,7 @@ from fedrap_core.plan import Plan, Privacy
 from fedrap_core.privacy.accounting import charged_epsilon
 from fedrap_core.wire.problems import BUDGET_SPENT, TOO_SOON
 
-FLOOR = Floor(separation=1, cap=100, min_updates=1)
+FLOOR = Floor.without_privacy(separation=1, cap=100, min_updates=1)
 
 
 def an_entry(step: int, noise: float = 1.0, delta: float = 1e-5) -> Entry:
@@ -36,7 +36,7 @@ def a_plan(
 def test_b_steps_apart_is_enough_and_one_less_is_not(separation: int, whose: str) -> None:
     plan, floor = a_plan(separation=separation), FLOOR
     if whose == "floor":
-        plan, floor = a_plan(), Floor(separation=separation, min_updates=1)
+        plan, floor = a_plan(), Floor.without_privacy(separation=separation, min_updates=1)
     taken = [an_entry(50)]
     for step in (50 + separation, 50 - separation):
         assert why_not(taken, step, plan, floor) is None
@@ -49,7 +49,7 @@ def test_b_steps_apart_is_enough_and_one_less_is_not(separation: int, whose: str
 @pytest.mark.parametrize("whose", ["plan", "floor"])
 def test_k_rounds_are_enough_and_one_more_is_too_many(whose: str) -> None:
     plan = a_plan(cap=3 if whose == "plan" else 100)
-    floor = Floor(separation=1, cap=3 if whose == "floor" else 100)
+    floor = Floor.without_privacy(separation=1, cap=3 if whose == "floor" else 100, min_updates=2)
     two, three = [an_entry(1), an_entry(3)], [an_entry(1), an_entry(3), an_entry(5)]
     assert why_not(two, 9, plan, floor) is None
     assert why_not(three, 9, plan, floor) == "ledger-cap"
@@ -59,12 +59,12 @@ def test_k_rounds_are_enough_and_one_more_is_too_many(whose: str) -> None:
 @pytest.mark.parametrize(
     ("plan", "floor", "expected"),
     [
-        (a_plan(min_updates=4), Floor(min_updates=5), "floor-cohort"),
-        (a_plan(min_updates=5), Floor(min_updates=5), None),
-        (a_plan(min_updates=1), Floor(), "floor-cohort"),
-        (a_plan(noise=0.49), Floor(min_noise=0.5), "floor-noise"),
-        (a_plan(noise=0.5), Floor(min_noise=0.5), None),
-        (a_plan(noise=0.0), Floor(), None),
+        (a_plan(min_updates=4), Floor.without_privacy(min_updates=5), "floor-cohort"),
+        (a_plan(min_updates=5), Floor.without_privacy(min_updates=5), None),
+        (a_plan(min_updates=1), Floor.without_privacy(min_updates=2), "floor-cohort"),
+        (a_plan(noise=0.49), Floor.without_privacy(min_noise=0.5, min_updates=2), "floor-noise"),
+        (a_plan(noise=0.5), Floor.without_privacy(min_noise=0.5, min_updates=2), None),
+        (a_plan(noise=0.0), Floor.without_privacy(min_updates=2), None),
     ],
 )
 def test_an_offer_below_the_floor_is_refused(
@@ -94,7 +94,7 @@ def test_whatever_is_offered_the_ledger_keeps_the_guarantee(
 ) -> None:
     plan, floor = a_plan(separation=separation, cap=cap), FLOOR
     if by_floor:
-        plan, floor = a_plan(), Floor(separation=separation, cap=cap)
+        plan, floor = a_plan(), Floor.without_privacy(separation=separation, cap=cap, min_updates=2)
     entries: list[Entry] = []
     for step in offers:
         if why_not(entries, step, plan, floor) is None:
@@ -134,7 +134,10 @@ def test_the_ledger_never_allows_what_the_rule_refuses(
     """Whatever the floor, and whichever of its slots the coordinator counted."""
     counted = data.draw(st.sampled_from([None, *taken]))
     step = data.draw(st.integers(1, 45))
-    plan, floor = a_plan(separation=separation, cap=cap), Floor(own_b, own_k, 1)
+    plan, floor = (
+        a_plan(separation=separation, cap=cap),
+        Floor.without_privacy(separation=own_b, cap=own_k, min_updates=1),
+    )
     rule = participation.why_not(counted, len(taken), step, plan.privacy)
     ahead = counted is None or step >= counted  # a coordinator's steps only grow
     if rule is not None and ahead and step not in taken:  # one that is charged may be tried again

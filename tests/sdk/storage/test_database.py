@@ -127,8 +127,8 @@ def test_a_file_that_is_no_store_is_damaged(tmp_path: Path, raw: bytes) -> None:
 
 def test_a_store_of_a_newer_schema_is_not_touched(tmp_path: Path) -> None:
     path = filled(tmp_path)
-    change(path, "UPDATE meta SET value = 2 WHERE name = 'schema'")
-    with pytest.raises(StoreDamaged, match="the store has schema 2, this version reads 1"):
+    change(path, "UPDATE meta SET value = 3 WHERE name = 'schema'")
+    with pytest.raises(StoreDamaged, match="the store has schema 3, this version reads 2"):
         opened(tmp_path)
 
 
@@ -146,20 +146,16 @@ def test_a_store_of_a_newer_schema_is_not_touched(tmp_path: Path) -> None:
 )
 def test_records_that_were_swapped_or_changed_are_refused(tmp_path: Path, statement: str) -> None:
     change(filled(tmp_path), statement)
-    store = opened(tmp_path)
     with pytest.raises(StoreDamaged, match="a record of the store was changed"):
-        everything(store)
-    store.close()
+        opened(tmp_path)
 
 
 def test_a_record_of_another_store_with_the_same_key_is_refused(tmp_path: Path) -> None:
     mine, theirs = filled(tmp_path / "mine"), filled(tmp_path / "theirs")
     change(mine, f"ATTACH '{theirs}' AS t", "UPDATE event SET sealed = "
            "(SELECT sealed FROM t.event WHERE seq = 1) WHERE seq = 1")  # fmt: skip
-    store = opened(tmp_path / "mine")
     with pytest.raises(StoreDamaged):
-        store.interactions()
-    store.close()
+        opened(tmp_path / "mine")
 
 
 def test_a_round_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -58,7 +58,10 @@ def test_an_export_has_all_that_is_known_in_readable_form(tmp_path: Path) -> Non
     assert found["ledger"][0]["step"] == 1
     assert set(found["personal_items"]["score_parts"]) == {"item-1", "item-5", "item-2"}
     assert found["identity"]["device"] == DEVICE.hex()
-    assert (found["status"]["rounds"], found["status"]["epsilon"]) == (status.rounds, None)
+    assert (found["status"]["rounds"], found["status"]["epsilon"]) == (
+        status.rounds,
+        status.epsilon,
+    )
 
 
 def test_an_export_has_no_key_in_it_and_only_its_owner_reads_it(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def rename(db: sqlite3.Connection) -> None:
 
 
 def use_steps(monkeypatch: pytest.MonkeyPatch, steps: Mapping[int, Step]) -> None:
-    monkeypatch.setattr(migrations, "STEPS", steps)
+    monkeypatch.setattr(migrations, "STEPS", {**migrations.STEPS, **steps})
 
 
 def schema(path: Path) -> object:
@@ -59,7 +59,7 @@ def test_an_older_store_is_migrated_and_nothing_is_lost(
             assert [one.item for one in device._state.contents().interactions] == ["a", "b"]
             assert device.status().consented
             assert device.status().pending == 0
-        assert schema(old) == 1
+        assert schema(old) == 2
 
 
 def test_an_older_store_without_a_way_here_is_named_and_not_touched(
@@ -101,7 +101,7 @@ def test_a_newer_store_says_that_the_app_is_too_old_and_is_not_touched(tmp_path:
     path = tmp_path / "app" / "store.sqlite"
     change(path, "DROP TABLE outbox", "UPDATE meta SET value = 7 WHERE name = 'schema'")
     before = path.read_bytes()
-    with pytest.raises(StoreDamaged, match=r"schema 7, this version reads 1; update the app"):
+    with pytest.raises(StoreDamaged, match=r"schema 7, this version reads 2; update the app"):
         FedRap.open(tmp_path)
     assert path.read_bytes() == before
 

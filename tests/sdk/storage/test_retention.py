@@ -134,7 +134,7 @@ def a_paper_coordinator() -> MadeCoordinator:
     method = PaperMethod(dim=DIM)
     matrix = np.random.default_rng(1).normal(0.0, 0.1, (len(ITEMS), DIM))
     release = pack_release(TASK, 0, items_of(matrix, 1), 1, PaperScoring(seed=method.seed))
-    plan = AnyPlan(method=method, privacy=Privacy(separation=2, cap=5), min_updates=2)
+    plan = AnyPlan(method=method, privacy=Privacy(separation=2, cap=5, noise=2.0), min_updates=20)
     return MadeCoordinator(latest=release, plan=encode_value(plan))
 
 

@@ -159,9 +159,8 @@ async def test_an_answer_that_breaks_off_is_unreachable() -> None:
 async def test_a_refused_connection_is_unreachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    for server in (f"http://127.0.0.1:{port}", "no address at all", "ftp://host", "http://"):
-        async with HttpTransport(server) as transport:
-            assert len(await failures_of(transport)) == 5
+    async with HttpTransport(f"http://127.0.0.1:{port}") as transport:
+        assert len(await failures_of(transport)) == 5
 
 
 @pytest.mark.spec("8.1")

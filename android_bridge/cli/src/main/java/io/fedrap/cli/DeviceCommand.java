@@ -32,7 +32,8 @@ public final class DeviceCommand {
                     + "      --wait SECONDS    for a place, where there is none at once\n"
                     + "      --recommend N     the best items afterwards\n"
                     + "      --policy WORDS    which text was agreed to\n"
-                    + "      --plain-http      speak without TLS to another machine\n"
+                    + "      --allow-http      speak without TLS to another machine\n"
+                    + "      --no-privacy      join rounds that promise no privacy, too\n"
                     + "  recommend       the best items for this user; -n 10, --explain\n"
                     + "  status          where this device stands\n"
                     + "  export FILE     everything that is known of this user\n"
@@ -85,9 +86,12 @@ public final class DeviceCommand {
     private int run() throws IOException {
         Config config =
                 new Config(store)
-                        .plainHttp(arguments.has("--plain-http"))
+                        .allowHttp(arguments.has("--allow-http"))
                         .server(server())
                         .token(arguments.value("--token", "FEDRAP_TOKEN"));
+        if (arguments.has("--no-privacy")) {
+            config.withoutPrivacy(2);
+        }
         switch (arguments.command) {
             case "join":
                 try (FedRap device = FedRap.open(config)) {

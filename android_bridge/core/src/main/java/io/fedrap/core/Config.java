@@ -27,7 +27,7 @@ public final class Config {
     Ledger.Floor floor = Ledger.Floor.DEFAULT;
     Retention retention = new Retention(10_000, Double.POSITIVE_INFINITY);
     boolean offline;
-    boolean plainHttp;
+    boolean allowHttp;
     boolean freshWhenLost;
     ErrorListener onError = error -> {};
     LocalTrainer trainer = new JvmTrainer();
@@ -55,7 +55,7 @@ public final class Config {
      * Address of the coordinator; without one everything works but rounds.
      *
      * @throws IllegalArgumentException not a URL with https. Without TLS only this machine itself is
-     *     spoken to, unless {@link #plainHttp} was called before.
+     *     spoken to, unless {@link #allowHttp} was called before.
      */
     public Config server(String url) {
         if (url != null) {
@@ -66,8 +66,8 @@ public final class Config {
     }
 
     /** Speak without TLS to a server in one's own network. Android refuses this on its own, too. */
-    public Config plainHttp(boolean allowed) {
-        this.plainHttp = allowed;
+    public Config allowHttp(boolean allowed) {
+        this.allowHttp = allowed;
         return this;
     }
 
@@ -80,10 +80,10 @@ public final class Config {
         }
         String scheme = parsed.getProtocol().toLowerCase(Locale.ROOT);
         boolean secure = scheme.equals("https");
-        boolean near = scheme.equals("http") && (plainHttp || isLoopback(parsed.getHost()));
+        boolean near = scheme.equals("http") && (allowHttp || isLoopback(parsed.getHost()));
         if (!secure && !near) {
             throw new IllegalArgumentException(
-                    "a coordinator is spoken to over https; plainHttp(true) allows http");
+                    "a coordinator is spoken to over https; allowHttp(true) allows http");
         }
     }
 
@@ -110,11 +110,21 @@ public final class Config {
 
     /**
      * The least this device insists on, whatever a coordinator offers. The default is 2 steps apart,
-     * 100 rounds, 2 devices, no noise.
+     * 100 rounds, 20 devices, and an epsilon of at most 10 for all that this device does, with a clip
+     * of at most 100.
      */
-    public Config floor(int separation, int cap, int minUpdates, double minNoise) {
-        this.floor = new Ledger.Floor(separation, cap, minUpdates, minNoise);
+    public Config floor(
+            int separation, int cap, int minUpdates, double minNoise, double maxEpsilon, double maxClip) {
+        this.floor = new Ledger.Floor(separation, cap, minUpdates, minNoise, maxEpsilon, maxClip);
         return this;
+    }
+
+    /**
+     * Join also rounds that promise nothing: no bound on epsilon, and as few devices as this. Everything
+     * else is as in the default.
+     */
+    public Config withoutPrivacy(int minUpdates) {
+        return floor(2, 100, minUpdates, 0, Double.POSITIVE_INFINITY, 100);
     }
 
     /**

@@ -44,6 +44,9 @@ final class DeviceState {
         } catch (RuntimeException error) {
             throw StateCodec.another(error);
         }
+        if (!consented() && !outbox().isEmpty()) { // version 0.1 left it at a withdrawal
+            store.commit(emptyOutbox(), true);
+        }
         expire();
     }
 
@@ -72,6 +75,10 @@ final class DeviceState {
         byte[] header = store.get(ReleaseHeader.HEAD);
         if (header != null) {
             ReleaseHeader release = ReleaseHeader.decode(header);
+            if (release.size > catalogue.count) {
+                throw FedRapException.damaged(
+                        "C has more rows than the catalogue items; erase it and sync again");
+            }
             model = new LocalModel(release, release.load(store), catalogue, null);
         }
     }
@@ -148,12 +155,28 @@ final class DeviceState {
         return new ArrayList<>(consents);
     }
 
+    /** Add to what the user answered; a withdrawal empties the outbox in the same transaction. */
     synchronized void keepConsent(boolean train, String policy) {
         checkUsable();
         List<Consent> all = new ArrayList<>(consents);
         all.add(new Consent(train, policy, now()));
-        put("consents", StateCodec.consents(all), true);
+        Map<String, byte[]> values = train ? new LinkedHashMap<>() : emptyOutbox();
+        values.put("consents", StateCodec.consents(all));
+        store.commit(values, true);
         consents = all;
+    }
+
+    /** The user took the consent back, or never gave it; false once this device is closed. */
+    synchronized boolean isWithdrawn() {
+        return !closed && !consented();
+    }
+
+    private Map<String, byte[]> emptyOutbox() {
+        Map<String, byte[]> values = new LinkedHashMap<>();
+        for (String name : store.names(OUTBOX)) {
+            values.put(name, null);
+        }
+        return values;
     }
 
     /** Who this device is, once enrolled; else null. */
@@ -219,9 +242,16 @@ final class DeviceState {
         toldToWait = seconds;
     }
 
-    /** D, the ledger entry and the outgoing bytes in one transaction, before anything leaves. */
-    synchronized void commitRound(Prepared prepared) {
+    /**
+     * D, the ledger entry and the outgoing bytes in one transaction, before anything leaves.
+     *
+     * <p>False, and nothing is kept, when the user has taken the consent back meanwhile.
+     */
+    synchronized boolean commitRound(Prepared prepared) {
         checkUsable();
+        if (!consented()) {
+            return false;
+        }
         List<Ledger.Entry> all = new ArrayList<>(entries);
         all.add(prepared.entry);
         Map<String, Double> parts =
@@ -235,6 +265,7 @@ final class DeviceState {
         store.commit(values, true);
         entries = all;
         personal = parts;
+        return true;
     }
 
     /** Rounds whose updates still have to be sent, as hex, oldest first. */
@@ -280,6 +311,10 @@ final class DeviceState {
         if (message.delta != null && old == null) {
             throw new FedRapException(
                     Kind.BROKEN_MODEL, "a delta, but this device holds no release");
+        }
+        if (message.size() > items.count) { // before anything is made of the size that it states
+            throw FedRapException.broken(
+                    message.size() + " rows, but the catalogue has " + items.count + " items");
         }
         SharedMatrix common =
                 message.release != null ? SharedMatrix.of(message.release) : old.common.apply(message.delta);

@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import java.io.ByteArrayOutputStream;
+import java.io.FilterInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -21,7 +22,7 @@ import java.util.zip.GZIPInputStream;
 final class HttpCall {
     /** Times in milliseconds, and sizes. */
     static final class Limits {
-        static final Limits DEFAULT = new Limits(15_000, 30_000, 120_000, 600 << 20);
+        static final Limits DEFAULT = new Limits(15_000, 30_000, 120_000, SharedMatrix.MAX_RELEASE_BYTES);
         final int connect;
         final int silence; // between two bytes
         final int whole;
@@ -48,6 +49,31 @@ final class HttpCall {
         }
     }
 
+    /** Counts what was received, packed. */
+    private static final class Counted extends FilterInputStream {
+        long count;
+
+        Counted(InputStream in) {
+            super(in);
+        }
+
+        @Override
+        public int read() throws IOException {
+            int one = in.read();
+            count += one < 0 ? 0 : 1;
+            return one;
+        }
+
+        @Override
+        public int read(byte[] part, int from, int size) throws IOException {
+            int got = in.read(part, from, size);
+            count += Math.max(0, got);
+            return got;
+        }
+    }
+
+    static final long UNPACKED_FLOOR = 1 << 20; // bytes that an answer may unpack to, however few came
+    static final long UNPACKED_TIMES = 100; // and how often what came, where that is more
     private static final String AGENT = "fedrap/1"; // the same for everybody: versions tell apart
 
     private final String server;
@@ -134,18 +160,28 @@ final class HttpCall {
         String coding = connection.getContentEncoding();
         try (InputStream raw = stream) {
             boolean zipped = coding != null && coding.toLowerCase(Locale.ROOT).equals("gzip");
-            return new Answer(status, read(zipped ? new GZIPInputStream(raw) : raw, limit, deadline), after);
+            if (!zipped) {
+                return new Answer(status, read(raw, null, limit, deadline), after);
+            }
+            Counted counted = new Counted(raw);
+            InputStream unzipped = new GZIPInputStream(counted);
+            return new Answer(status, read(unzipped, counted, limit, deadline), after);
         }
     }
 
     /** At most {@code limit} bytes, however much the peer sends or its bytes unpack to. */
-    private byte[] read(InputStream in, int limit, long deadline) throws IOException {
+    private byte[] read(InputStream in, Counted packed, int limit, long deadline)
+            throws IOException {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         byte[] part = new byte[1 << 15];
         for (int size = in.read(part); size >= 0; size = in.read(part)) {
             cancellation.check();
             if (out.size() + size > limit) {
                 throw FedRapException.unreachable("an answer of more than " + limit + " bytes");
+            }
+            long most = packed == null ? limit : Math.max(UNPACKED_FLOOR, UNPACKED_TIMES * packed.count);
+            if (out.size() + size > most) {
+                throw FedRapException.unreachable(packed.count + " bytes that unpack to more than " + most);
             }
             if (System.nanoTime() - deadline > 0) {
                 throw FedRapException.unreachable("an answer that takes more than " + limits.whole / 1000 + " s");

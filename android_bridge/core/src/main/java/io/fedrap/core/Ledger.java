@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -56,19 +57,25 @@ final class Ledger {
         }
     }
 
-    /** The least that this device insists on, whatever an offer says. */
+    /** The least that this device insists on, whatever an offer says; the default protects. */
     static final class Floor {
-        static final Floor DEFAULT = new Floor(2, 100, 2, 0.0);
+        static final Floor DEFAULT = new Floor(2, 100, 20, 0.0, 10.0, 100.0);
         final long separation;
         final long cap;
         final long minUpdates;
         final double minNoise;
+        final double maxEpsilon; // of all that this device ever did, with the round that is offered
+        final double maxClip;
 
-        Floor(long separation, long cap, long minUpdates, double minNoise) {
+        Floor(
+                long separation, long cap, long minUpdates, double minNoise, double maxEpsilon,
+                double maxClip) {
             this.separation = separation;
             this.cap = cap;
             this.minUpdates = minUpdates;
             this.minNoise = minNoise;
+            this.maxEpsilon = maxEpsilon;
+            this.maxClip = maxClip;
         }
     }
 
@@ -80,6 +87,14 @@ final class Ledger {
         }
         if (rule.chargedNoise() < floor.minNoise) {
             return "floor-noise";
+        }
+        if (rule.clip > floor.maxClip) {
+            return "floor-clip";
+        }
+        List<Entry> with = new ArrayList<>(entries);
+        with.add(new Entry(step, new byte[16], 0, rule));
+        if (!Double.isInfinite(floor.maxEpsilon) && epsilon(with) > floor.maxEpsilon) {
+            return "floor-epsilon";
         }
         int tries = 0;
         long gap = Math.max(rule.separation, floor.separation);

@@ -15,18 +15,16 @@ import java.util.Map;
  *
  * <p>A value is null, a Boolean, a Long (an Integer when encoding), a Double, a String, a byte[], a
  * List or a Map. Encoding takes the shortest form of each, as Python's msgpack does, so equal
- * values give equal bytes. Decoding takes every form, a BigInteger where a Long is too small, and
- * {@link #EXTENSION} where a peer uses one; it takes no memory that the bytes do not pay for.
+ * values give equal bytes. Decoding takes every form and a BigInteger where a Long is too small, but no
+ * extension; it takes no memory that the bytes do not pay for (PROTOCOL 1.7).
  */
 final class MsgPack {
-    static final int MAX_DEPTH = 64;
-    /** Values in one message: an honest one has a hundred. */
-    static final int MAX_VALUES = 1 << 16;
+    /** Of maps and lists in each other; a release has 2. */
+    static final int MAX_DEPTH = 8;
+    /** Values in one message, keys included: the largest of ours has some two hundred. */
+    static final int MAX_VALUES = 1024;
 
     private MsgPack() {}
-
-    /** Stands for every value of an extension type: no message of ours has one. */
-    static final Object EXTENSION = new Object();
 
     /** The bytes of a value. */
     static byte[] encode(Object value) {
@@ -41,12 +39,21 @@ final class MsgPack {
      * @throws FedRapException TOO_LARGE before anything is parsed, or MALFORMED_MESSAGE
      */
     static Object decode(byte[] raw, int maxBytes) {
+        return decode(raw, maxBytes, MAX_VALUES);
+    }
+
+    /** A value that this device wrote itself: a ledger or a history may have many. */
+    static Object decodeOwn(byte[] raw) {
+        return decode(raw, raw.length, Integer.MAX_VALUE);
+    }
+
+    private static Object decode(byte[] raw, int maxBytes, int maxValues) {
         if (raw.length > maxBytes) {
             throw new FedRapException(
                     FedRapException.Kind.TOO_LARGE,
                     raw.length + " bytes where " + maxBytes + " are allowed");
         }
-        Reader reader = new Reader(raw);
+        Reader reader = new Reader(raw, maxValues);
         Object value = reader.value(0);
         if (reader.in.hasRemaining()) {
             throw malformed("bytes behind the end of the value");
@@ -136,15 +143,16 @@ final class MsgPack {
     /** One pass over the bytes; nothing is believed that the rest of them could not hold. */
     private static final class Reader {
         final ByteBuffer in; // big-endian
-        private int values;
+        private int left;
 
-        Reader(byte[] raw) {
+        Reader(byte[] raw, int maxValues) {
             in = ByteBuffer.wrap(raw);
+            left = maxValues;
         }
 
         Object value(int depth) {
-            if (depth > MAX_DEPTH || ++values > MAX_VALUES) {
-                throw malformed("too deep, or too many values");
+            if (--left < 0) {
+                throw malformed("too many values");
             }
             int head = (int) number(1);
             if (head < 0x80) {
@@ -177,10 +185,6 @@ final class MsgPack {
                 case 0xc5:
                 case 0xc6:
                     return bytes(number(1 << head - 0xc4));
-                case 0xc7:
-                case 0xc8:
-                case 0xc9:
-                    return extension(number(1 << head - 0xc7));
                 case 0xca:
                     return (double) Float.intBitsToFloat((int) number(4));
                 case 0xcb:
@@ -199,12 +203,6 @@ final class MsgPack {
                     return (long) (int) number(4);
                 case 0xd3:
                     return number(8);
-                case 0xd4:
-                case 0xd5:
-                case 0xd6:
-                case 0xd7:
-                case 0xd8:
-                    return extension(1L << head - 0xd4);
                 case 0xd9:
                 case 0xda:
                 case 0xdb:
@@ -216,7 +214,7 @@ final class MsgPack {
                 case 0xdf:
                     return map(number(2 << head - 0xde), depth);
                 default:
-                    throw malformed("a byte that msgpack never uses");
+                    throw malformed("an extension, or a byte that msgpack never uses");
             }
         }
 
@@ -244,12 +242,6 @@ final class MsgPack {
             return out;
         }
 
-        private Object extension(long length) {
-            need(1 + length); // a byte for the type
-            in.position(in.position() + 1 + (int) length);
-            return EXTENSION;
-        }
-
         private String text(long length) {
             need(length);
             ByteBuffer part = in.duplicate();
@@ -263,7 +255,7 @@ final class MsgPack {
         }
 
         private List<Object> list(long count, int depth) {
-            need(count);
+            enter(count, count, depth);
             List<Object> items = new ArrayList<>();
             for (long i = 0; i < count; i++) {
                 items.add(value(depth + 1));
@@ -273,7 +265,7 @@ final class MsgPack {
 
         /** Keys are texts or bytes; of two equal ones the last counts. */
         private Map<Object, Object> map(long count, int depth) {
-            need(2 * count);
+            enter(count, 2 * count, depth);
             Map<Object, Object> fields = new LinkedHashMap<>();
             for (long i = 0; i < count; i++) {
                 Object key = value(depth + 1);
@@ -283,6 +275,14 @@ final class MsgPack {
                 fields.put(key, value(depth + 1));
             }
             return fields;
+        }
+
+        /** What is inside is there, and neither too deep nor too much, before a place is made for it. */
+        private void enter(long count, long inside, int depth) {
+            need(inside);
+            if (inside > left || count > 0 && depth >= MAX_DEPTH) {
+                throw malformed("too deep, or too many values");
+            }
         }
 
         private void need(long bytes) {

@@ -92,7 +92,7 @@ final class QuantizedRows {
     }
 
     /** Of one message: a bitmap of zeros is an eighth of what it says. */
-    private static final long MAX_ENTRIES = 600L * 1024 * 1024;
+    private static final long MAX_ENTRIES = 256L * 1024 * 1024;
 
     int size() {
         return scales.length;

@@ -23,6 +23,11 @@ final class ReleaseMessage {
         return release != null ? release.version : delta.version;
     }
 
+    /** Rows that it states; nothing was made of them yet. */
+    long size() {
+        return release != null ? release.size : delta.size;
+    }
+
     /** Version of the catalogue that has the rows of this release. */
     long catalogue() {
         return release != null ? release.catalogue : delta.catalogue;

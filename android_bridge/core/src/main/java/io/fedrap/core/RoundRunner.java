@@ -107,11 +107,10 @@ final class RoundRunner {
             throw cannotFollow(error);
         }
         cancellation.check();
-        if (!state.consented()) { // taken back while the round was being computed
+        step("before-commit");
+        if (!state.commitRound(prepared)) { // taken back while the round was being computed
             return RoundReport.declined(Eligibility.NO_CONSENT, offer.step);
         }
-        step("before-commit");
-        state.commitRound(prepared);
         step("before-send");
         send(signer, Bytes.hex(offer.round), prepared.body);
         return RoundReport.joined(offer.step, prepared.body.length, prepared.loss);

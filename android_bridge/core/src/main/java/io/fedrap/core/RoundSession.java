@@ -33,7 +33,11 @@ final class RoundSession {
             Cancellation mine = newCall();
             Transport transport = transport(mine, config.limits);
             try {
-                ReleaseSync.sync(state, transport);
+                ReleaseSync.sync(state, consented(transport, mine));
+            } catch (FedRapException error) {
+                if (!state.isWithdrawn()) { // else as if it had not been asked for
+                    throw error;
+                }
             } finally {
                 end(mine, transport);
             }
@@ -74,7 +78,7 @@ final class RoundSession {
     private RoundReport joined(Cancellation mine, double wait) {
         Transport transport = transport(mine, config.limits);
         try {
-            return attempted(mine, transport, wait);
+            return attempted(mine, consented(transport, mine), wait);
         } catch (FedRapException error) {
             return failed(mine, error);
         } finally {
@@ -124,6 +128,9 @@ final class RoundSession {
     }
 
     private RoundReport failed(Cancellation mine, FedRapException error) {
+        if (state.isWithdrawn()) {
+            return RoundReport.blocked(Eligibility.NO_CONSENT);
+        }
         if (error.kind() == Kind.STOPPED || mine.isStopped()) {
             return RoundReport.blocked(Eligibility.STOPPED);
         }
@@ -182,6 +189,17 @@ final class RoundSession {
         return config.transport != null
                 ? config.transport
                 : new UrlTransport(new HttpCall(config.server, mine, limits));
+    }
+
+    private Transport consented(Transport transport, Cancellation mine) {
+        return new ConsentedTransport(
+                transport,
+                () -> {
+                    if (state.isWithdrawn()) {
+                        mine.stop();
+                    }
+                    mine.check();
+                });
     }
 
     /** A test's own transport stays open. */

@@ -10,7 +10,7 @@ import java.security.NoSuchAlgorithmException;
  * <p>What is made from a message was checked against the hash that it states, and is immutable.
  */
 final class SharedMatrix {
-    static final int MAX_RELEASE_BYTES = 600 * 1024 * 1024;
+    static final int MAX_RELEASE_BYTES = 256 * 1024 * 1024;
     private static final float LARGEST_SCALE = 1e4f; // an honest C has entries of about one
 
     final long version;

@@ -68,7 +68,7 @@ final class StateCodec {
     static Map<String, Double> personal(byte[] raw) {
         Map<String, Double> found = new LinkedHashMap<>();
         if (raw != null) {
-            for (Map.Entry<?, ?> one : ((Map<?, ?>) MsgPack.decode(raw, raw.length)).entrySet()) {
+            for (Map.Entry<?, ?> one : ((Map<?, ?>) MsgPack.decodeOwn(raw)).entrySet()) {
                 found.put((String) one.getKey(), (Double) one.getValue());
             }
         }
@@ -81,7 +81,7 @@ final class StateCodec {
 
     /** An empty one where nothing was written. */
     static List<?> list(byte[] raw) {
-        return raw == null ? new ArrayList<>() : (List<?>) MsgPack.decode(raw, raw.length);
+        return raw == null ? new ArrayList<>() : (List<?>) MsgPack.decodeOwn(raw);
     }
 
     /** What a record is that does not decode, though its seal is good; other errors stay as they are. */

@@ -95,9 +95,12 @@ public final class DevicesOnStdin {
     private static Config config(Map<?, ?> asked) {
         Config config = new Config(new File((String) asked.get("folder")));
         config.server((String) asked.get("server")).token((String) asked.get("token"));
+        config.withoutPrivacy(2);
         if (asked.containsKey("floor")) {
             List<?> floor = (List<?>) asked.get("floor");
-            config.floor(whole(floor, 0), whole(floor, 1), whole(floor, 2), real(floor, 3));
+            config.floor(
+                    whole(floor, 0), whole(floor, 1), whole(floor, 2), real(floor, 3),
+                    Double.POSITIVE_INFINITY, 100);
         }
         if (asked.containsKey("now")) {
             double now = ((Number) asked.get("now")).doubleValue();

@@ -145,6 +145,39 @@ class HostileServerTest {
     }
 
     @Test
+    void aSmallAnswerDoesNotUnpackToALargeOne() throws IOException {
+        byte[] bomb = zipped(new byte[29_000_000]);
+        assertTrue(bomb.length < 30_000);
+        config.limits = new HttpCall.Limits(1000, 300, 5000, SharedMatrix.MAX_RELEASE_BYTES);
+        server.on(
+                "/v1/releases",
+                out -> {
+                    out.write(head("Content-Encoding: gzip", "Content-Length: " + bomb.length));
+                    out.write(bomb);
+                });
+        syncFails(Kind.COORDINATOR_UNREACHABLE, "unpack");
+    }
+
+    @Test
+    void aReleaseOfMoreRowsThanTheCatalogueHas() {
+        int rows = 4_000_000;
+        byte[] raw =
+                MadeCoordinator.raw(
+                        "release", "task", MadeCoordinator.TASK, "version", 2, "step", 1, "size", rows,
+                        "dim", 8, "catalogue", 1, "scoring", Export.map("name", "solve"), "model",
+                        new byte[32], "scales", new byte[4 * rows], "bitmap", new byte[rows], "values",
+                        new byte[0]);
+        config.limits = new HttpCall.Limits(1000, 300, 5000, SharedMatrix.MAX_RELEASE_BYTES);
+        server.on(
+                "/v1/releases",
+                out -> {
+                    out.write(head("Content-Length: " + raw.length));
+                    out.write(raw);
+                });
+        syncFails(Kind.BROKEN_MODEL, "catalogue");
+    }
+
+    @Test
     void aGzipBomb() throws IOException {
         byte[] bomb = zipped(new byte[50_000_000]);
         assertTrue(bomb.length < LARGEST);

@@ -31,7 +31,9 @@ class LedgerTest {
                         floor.integer("separation"),
                         floor.integer("cap"),
                         floor.integer("min_updates"),
-                        floor.number("min_noise"));
+                        floor.number("min_noise"),
+                        floor.number("max_epsilon"),
+                        floor.number("max_clip"));
         Plan plan = Plan.decode(MsgPack.encode(one.inner("plan").fields));
         assertEquals(
                 one.get("answer"), Ledger.whyNot(entries, one.integer("step"), plan, least));

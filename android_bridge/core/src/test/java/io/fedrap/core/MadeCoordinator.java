@@ -18,6 +18,7 @@ class MadeCoordinator implements Transport {
     final Map<String, Object> privacy = new LinkedHashMap<>();
     final Map<String, Object> method = new LinkedHashMap<>();
     final Map<String, FedRapException> failing = new LinkedHashMap<>(); // by verb
+    final Map<String, Runnable> whileAnswering = new LinkedHashMap<>(); // by verb, once
     Runnable during = () -> {}; // an update is on its way
     Runnable beforeCatalogue = () -> {};
     int catalogueVersion = 1;
@@ -25,12 +26,13 @@ class MadeCoordinator implements Transport {
     long step = 1;
     long version = 1;
     String scoring = "solve";
-    long minUpdates = 2;
+    long minUpdates = 20;
     byte[] model; // null: that of the release
 
     MadeCoordinator() {
         method.put("name", "solve");
         method.put("dim", DIM);
+        privacy.put("noise", 2.0);
     }
 
     static UpdateRefused refusal(String code, Double retryAfter) {
@@ -52,6 +54,10 @@ class MadeCoordinator implements Transport {
 
     private void called(String verb) {
         calls.add(verb);
+        Runnable act = whileAnswering.remove(verb);
+        if (act != null) {
+            act.run();
+        }
         if (failing.containsKey(verb)) {
             throw failing.get(verb);
         }

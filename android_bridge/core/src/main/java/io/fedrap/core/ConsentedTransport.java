@@ -1,0 +1,60 @@
+package io.fedrap.core;
+
+/** A way to the coordinator that is checked before every request, so that a withdrawal ends it. */
+final class ConsentedTransport implements Transport {
+    private final Transport inner;
+    private final Runnable check;
+
+    /** {@code check} throws where nothing may leave any more. */
+    ConsentedTransport(Transport inner, Runnable check) {
+        this.inner = inner;
+        this.check = check;
+    }
+
+    @Override
+    public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
+        check.run();
+        return inner.enrol(token, publicKey, proof);
+    }
+
+    @Override
+    public Renewed renew(Signer signer, Proof proof, long nonce) {
+        check.run();
+        return inner.renew(signer, proof, nonce);
+    }
+
+    @Override
+    public ReleaseMessage release(Long have) {
+        check.run();
+        return inner.release(have);
+    }
+
+    @Override
+    public Catalogue catalogue(long start) {
+        check.run();
+        return inner.catalogue(start);
+    }
+
+    @Override
+    public Offer offer(Signer signer, long release, double wait) {
+        check.run();
+        return inner.offer(signer, release, wait);
+    }
+
+    @Override
+    public Accepted sendUpdate(Signer signer, byte[] round, byte[] body) {
+        check.run();
+        return inner.sendUpdate(signer, round, body);
+    }
+
+    /** Who wants to be forgotten needs no consent. */
+    @Override
+    public void forget(Signer signer) {
+        inner.forget(signer);
+    }
+
+    @Override
+    public void close() {
+        inner.close();
+    }
+}

@@ -1,0 +1,68 @@
+"""A way to the coordinator that ends when the user takes the consent back.
+
+It is asked before every request, also before one that is only sent again, so that a withdrawal in
+any thread stops a round or a sync before its next request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fedrap.transport import NO_PROOF, Proof, Transport
+from fedrap.transport.credentials import Signer
+from fedrap_core.errors import FedRapError
+from fedrap_core.wire.messages import (
+    Accepted,
+    Catalogue,
+    Delta,
+    Enrolled,
+    Offer,
+    Release,
+    Renewed,
+)
+
+
+class ConsentWithdrawn(FedRapError):
+    """The user took the consent back; the request was not made."""
+
+
+class ConsentedTransport:
+    """`inner` for as long as `consented` says yes. Who wants to be forgotten needs none."""
+
+    def __init__(self, inner: Transport, consented: Callable[[], bool]) -> None:
+        self._inner = inner
+        self._consented = consented
+
+    def _check(self) -> None:
+        if not self._consented():
+            raise ConsentWithdrawn("the user took the consent back")
+
+    async def enrol(self, token: str, public_key: bytes, proof: Proof = NO_PROOF) -> Enrolled:
+        self._check()
+        return await self._inner.enrol(token, public_key, proof)
+
+    async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
+        self._check()
+        return await self._inner.renew(signer.only_while(self._check), proof, nonce)
+
+    async def release(self, have: int | None) -> Release | Delta | None:
+        self._check()
+        return await self._inner.release(have)
+
+    async def catalogue(self, start: int) -> Catalogue:
+        self._check()
+        return await self._inner.catalogue(start)
+
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+        self._check()
+        return await self._inner.offer(signer.only_while(self._check), release, wait)
+
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+        self._check()
+        return await self._inner.send_update(signer.only_while(self._check), round_id, body)
+
+    async def forget(self, signer: Signer) -> None:
+        await self._inner.forget(signer)
+
+    async def close(self) -> None:
+        await self._inner.close()
