@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedrap import FedRap
+from fedrap import FedRap, Floor
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.settings import Settings
@@ -22,6 +22,7 @@ from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
 from testkit.harness import DIM, ITEMS, LiveServer, serve, small_settings
 
 FEDERATED = [name for name in NAMES if name != "centrap"]
+WIDE = Floor.without_privacy(min_updates=2, max_clip=1e4)  # gradients of `paper` are long
 
 
 def _settings(name: str, **changes: object) -> Settings:
@@ -38,8 +39,8 @@ async def _released(served: LiveServer) -> npt.NDArray[np.float32]:
 
 
 async def _two_devices(served: LiveServer, folder: Path) -> tuple[FedRap, FedRap]:
-    one = await served.device(folder / "1", ITEMS[:4])
-    two = await served.device(folder / "2", ITEMS[2:7])
+    one = await served.device(folder / "1", ITEMS[:4], floor=WIDE)
+    two = await served.device(folder / "2", ITEMS[2:7], floor=WIDE)
     for device in (one, two):
         report = await device.run_round_async()
         assert report.joined, report

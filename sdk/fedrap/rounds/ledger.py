@@ -52,7 +52,7 @@ class Floor:
         min_noise: float = 0.0,
         max_clip: float = 100.0,
     ) -> Floor:
-        """No bound on epsilon: for rounds without noise, where nothing is promised to the user."""
+        """No bound on epsilon: for rounds without noise, where the user has no guarantee."""
         return cls(separation, cap, min_updates, min_noise, math.inf, max_clip)
 
 
