@@ -91,7 +91,7 @@ async def test_a_round_that_runs_away_is_dropped_counted_and_changes_nothing(
 ) -> None:
     wild = _settings("fedrap-fixed", rate=1e6, user_rate=1e6, apart=1e5, reach=1e6)
     async with serve(wild, MemoryStore()) as served:
-        device = await served.device(tmp_path / "1", ITEMS[:4])
+        device = await served.device(tmp_path / "1", ITEMS[:4], floor=WIDE)
         await device.sync_async()
         before = device.recommend(12, filter_seen=False)
         report = await device.run_round_async()
@@ -103,7 +103,7 @@ async def test_a_round_that_runs_away_is_dropped_counted_and_changes_nothing(
 
 async def test_status_says_which_trainer_ran_and_why(tmp_path: Path) -> None:
     async with serve(_settings("fedrap"), MemoryStore()) as served:
-        device = await served.device(tmp_path / "1", ITEMS[:4], trainer="numpy")
+        device = await served.device(tmp_path / "1", ITEMS[:4], trainer="numpy", floor=WIDE)
         assert device.status().trainer is None
         await device.run_round_async()
         status = device.status()
