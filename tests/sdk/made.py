@@ -15,9 +15,20 @@ from fedrap.transport.credentials import Signer
 from fedrap_core.items import join_ids
 from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.sparse import RowUpdate
+from fedrap_core.wire.authority import entry_digest, sign_message, sign_release
 from fedrap_core.wire.codec import decode, encode_value
 from fedrap_core.wire.keys import new_private_key, public_point
-from fedrap_core.wire.messages import Accepted, Catalogue, Enrolled, Offer, Release, Renewed, Update
+from fedrap_core.wire.messages import (
+    Accepted,
+    Catalogue,
+    Enrolled,
+    Log,
+    Offer,
+    Release,
+    Renewed,
+    Signed,
+    Update,
+)
 from fedrap_core.wire.problems import Problem
 from fedrap_core.wire.releases import pack_release
 from fedrap_core.wire.seal import open_update, seal_id
@@ -75,6 +86,8 @@ class MadeCoordinator:
     tokens: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.authority = new_private_key()
+        self._served: dict[int, tuple[Release, Release]] = {}  # as made, and as signed
         self.seal_private = new_private_key()
         self.seal_key = public_point(self.seal_private.public_key())
         self.receipt: bytes | None = None
@@ -93,7 +106,8 @@ class MadeCoordinator:
     async def enrol(self, token: str, public_key: bytes, proof: Proof = NO_PROOF) -> Enrolled:
         self._called("enrol")
         self.tokens.append(token)
-        return Enrolled(device=DEVICE, task=TASK)
+        point = public_point(self.authority.public_key())
+        return Enrolled(device=DEVICE, task=TASK, authority=point)
 
     async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
         self._called("renew")
@@ -101,7 +115,22 @@ class MadeCoordinator:
 
     async def release(self, have: int | None) -> Release | None:
         self._called("release")
-        return None if have == self.latest.version else self.latest
+        return None if have == self.latest.version else self.signed_latest()
+
+    def signed_latest(self) -> Release:
+        """The latest release as the authority signs it, after those that were served before."""
+        known = self._served.get(self.latest.version)
+        if known is None or known[0] is not self.latest:
+            earlier = [version for version in self._served if version < self.latest.version]
+            before = entry_digest(self._served[max(earlier)][1].entry if earlier else b"")
+            known = (self.latest, sign_release(self.authority, self.latest, before))
+            self._served[self.latest.version] = known
+        return known[1]
+
+    async def log(self, since: int) -> Log:
+        self._called("log")
+        entries = [self._served[one][1].entry for one in sorted(self._served) if one > since]
+        return Log(entries=entries)
 
     async def catalogue(self, start: int) -> Catalogue:
         self._called("catalogue")
@@ -119,10 +148,10 @@ class MadeCoordinator:
     async def forget(self, signer: Signer) -> None:
         self._called("forget")
 
-    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         self.on_offer()
         self._called("offer")
-        return Offer(
+        offer = Offer(
             task=self.task,
             round=self.round,
             step=self.step,
@@ -131,15 +160,15 @@ class MadeCoordinator:
             model=self.latest.model,
             seal_key=self.seal_key,
             seal_id=seal_id(self.seal_private.public_key()),
-            closes_in=60.0,
         )
+        return sign_message(self.authority, offer)
 
-    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Signed:
         self.on_send()
         self.sent.append((round_id, body))
         self._called("send_update")
         digest = hashlib.sha256(body).digest() if self.receipt is None else self.receipt
-        return Accepted(round=round_id, digest=digest)
+        return sign_message(self.authority, Accepted(round=round_id, digest=digest))
 
     async def close(self) -> None:
         self.calls.append("close")
