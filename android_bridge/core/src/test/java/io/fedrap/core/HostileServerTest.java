@@ -12,6 +12,8 @@ import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
 import java.time.Duration;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 import java.util.zip.GZIPOutputStream;
@@ -161,12 +163,14 @@ class HostileServerTest {
     @Test
     void aReleaseOfMoreRowsThanTheCatalogueHas() {
         int rows = 4_000_000;
-        byte[] raw =
-                MadeCoordinator.raw(
-                        "release", "task", MadeCoordinator.TASK, "version", 2, "step", 1, "size", rows,
+        Map<String, Object> release = Fields.start("release");
+        release.putAll(
+                Export.map(
+                        "task", MadeCoordinator.TASK, "version", 2, "step", 1, "size", rows,
                         "dim", 8, "catalogue", 1, "scoring", Export.map("name", "solve"), "model",
                         new byte[32], "scales", new byte[4 * rows], "bitmap", new byte[rows], "values",
-                        new byte[0]);
+                        new byte[0]));
+        byte[] raw = MsgPack.encode(server.honest.signed(release));
         config.limits = new HttpCall.Limits(1000, 300, 5000, SharedMatrix.MAX_RELEASE_BYTES);
         server.on(
                 "/v1/releases",
@@ -248,15 +252,20 @@ class HostileServerTest {
     @Test
     void aReleaseWithAnotherHash() {
         byte[] raw = server.honest.rawRelease();
-        raw[raw.length - 3] ^= 2; // one of the values
+        raw[valueIn(raw)] ^= 2;
         server.on("/v1/releases", out -> HostileServer.good(out, raw));
         syncFails(Kind.BROKEN_MODEL, "hash");
+    }
+
+    /** Where a value of C is in the bytes of a release: the entry follows the values. */
+    private static int valueIn(byte[] raw) {
+        return new String(raw, StandardCharsets.ISO_8859_1).indexOf("entry") - 3;
     }
 
     @Test
     void anOlderReleaseAndACatalogueWithoutItsRows() {
         server.honest.version = 0;
-        syncFails(Kind.BROKEN_MODEL, "older");
+        syncFails(Kind.FORKED_LOG, "lies behind");
         byte[] none =
                 MadeCoordinator.raw(
                         "catalogue", "version", 9, "start", 100, "count", 0, "items", new byte[0],
@@ -323,7 +332,9 @@ class HostileServerTest {
                 out ->
                         HostileServer.good(
                                 out,
-                                MadeCoordinator.raw("accepted", "round", new byte[16], "digest", new byte[32])));
+                                server.honest.rawSigned(
+                                        MadeCoordinator.raw(
+                                                "accepted", "round", new byte[16], "digest", new byte[32]))));
         try (FedRap device = FedRap.open(config)) {
             assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
             assertEquals(1, device.status().pending);
@@ -336,7 +347,7 @@ class HostileServerTest {
 
     @Test
     void offersOfGarbage() {
-        byte[] good = server.honest.rawOffer();
+        byte[] good = server.honest.rawSigned(server.honest.rawOffer());
         try (FedRap device = FedRap.open(config)) {
             for (int at = 0; at < good.length; at += 3) {
                 byte[] bad = good.clone();
