@@ -38,7 +38,7 @@ def test_a_replayed_offer_gets_no_second_update(tmp_path: Path) -> None:
         assert device.run_round().joined
         coordinator.latest = a_release(version=2, seed=1)
         report = device.run_round()  # the old plan, for a model that is gone
-        assert (report.joined, report.blocked_by) == (False, "stale-model")
+        assert (report.joined, report.blocked_by) == (False, "old-offer")
         assert len(coordinator.sent) == 1
         assert device.status().rounds == 1
 

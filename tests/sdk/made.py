@@ -17,7 +17,7 @@ from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire.authority import entry_digest, sign_message, sign_release
 from fedrap_core.wire.codec import decode, encode_value
-from fedrap_core.wire.keys import new_private_key, public_point
+from fedrap_core.wire.keys import new_private_key, private_from_bytes, public_point
 from fedrap_core.wire.messages import (
     Accepted,
     Catalogue,
@@ -39,6 +39,7 @@ DIM = 4
 ITEMS = [f"item-{row}" for row in range(12)]
 TASK = b"t" * 16
 DEVICE = b"d" * 16
+AUTHORITY = private_from_bytes(b"a" * 32)  # the same in every process of a test
 PLAN = Plan(
     method=SolveMethod(dim=DIM), privacy=Privacy(separation=2, cap=5, noise=2.0), min_updates=20
 )
@@ -47,10 +48,13 @@ PLAN = Plan(
 def a_release(
     version: int = 1, size: int = len(ITEMS), seed: int = 0, catalogue: int | None = None
 ) -> Release:
-    """A made-up C of `size` rows, for a catalogue of the same version unless told otherwise."""
+    """A made-up C of `size` rows, for a catalogue of the same version unless told otherwise.
+
+    The first version is of step 0: what rounds start from.
+    """
     matrix = np.random.default_rng(seed).normal(0.0, 0.5, (size, DIM))
     known = version if catalogue is None else catalogue
-    return pack_release(TASK, version, items_of(matrix, version), known, Scoring(ridge=1.0))
+    return pack_release(TASK, version - 1, items_of(matrix, version), known, Scoring(ridge=1.0))
 
 
 def refused(problem: Problem, retry_after: float | None = None) -> UpdateRefused:
@@ -86,7 +90,7 @@ class MadeCoordinator:
     tokens: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.authority = new_private_key()
+        self.authority = AUTHORITY
         self._served: dict[int, tuple[Release, Release]] = {}  # as made, and as signed
         self.seal_private = new_private_key()
         self.seal_key = public_point(self.seal_private.public_key())
@@ -95,8 +99,12 @@ class MadeCoordinator:
 
     @property
     def round(self) -> bytes:
-        """The id of the round that makes `step`."""
-        return b"round" + self.step.to_bytes(11, "big")
+        """The id of the round that makes the step after the latest release, or `step`."""
+        return b"round" + self._offered_step.to_bytes(11, "big")
+
+    @property
+    def _offered_step(self) -> int:
+        return max(self.step, self.latest.step + 1)
 
     def _called(self, verb: str) -> None:
         self.calls.append(verb)
@@ -154,7 +162,7 @@ class MadeCoordinator:
         offer = Offer(
             task=self.task,
             round=self.round,
-            step=self.step,
+            step=self._offered_step,
             plan=self.plan,
             release=self.latest.version,
             model=self.latest.model,

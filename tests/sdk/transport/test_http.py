@@ -81,7 +81,7 @@ async def failures_of(transport: HttpTransport) -> list[FedRapError]:
 HOSTILE: dict[str, Handler] = {
     "empty": always(200, b""),
     "truncated": always(200, ACCEPTED[:-7]),
-    "another type": always(200, ACCEPTED.replace(b"accepted", b"surprise")),
+    "another type": always(200, ACCEPTED.replace(b"signed", b"secret")),
     "another version": always(200, ACCEPTED.replace(b"\xa1v\x01", b"\xa1v\x02")),
     "not msgpack": always(200, b"\xc1\xc1\xc1"),
     "html": always(200, b"<html>sign in to the Wi-Fi</html>", Content_Type="text/html"),
