@@ -346,6 +346,74 @@ class HostileServerTest {
     }
 
     @Test
+    void aSealingKeyThatSomebodyOnTheWayChangedGetsNothing() {
+        MadeCoordinator relay = new MadeCoordinator(); // another authority, another sealing key
+        relay.version = 2;
+        server.on("/v1/offers", out -> HostileServer.good(out, relay.rawSigned(relay.rawOffer())));
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(Eligibility.NOT_SIGNED, device.runRound().blockedBy);
+            assertEquals(Eligibility.NOT_SIGNED, device.status().blockedBy);
+            assertEquals(0, device.status().rounds);
+            assertTrue(server.asked.stream().noneMatch(path -> path.startsWith("/v1/rounds")));
+            server.honestAgain();
+            assertTrue(device.runRound().joined);
+            assertEquals(null, device.status().blockedBy);
+        }
+    }
+
+    @Test
+    void aForgedReceiptLeavesTheUpdateWaiting() {
+        MadeCoordinator relay = new MadeCoordinator();
+        byte[] forged = MadeCoordinator.raw("accepted", "round", new byte[16], "digest", new byte[32]);
+        server.on("/v1/rounds", out -> HostileServer.good(out, relay.rawSigned(forged)));
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(Eligibility.NOT_SIGNED, device.runRound().blockedBy);
+            assertEquals(1, device.status().pending);
+        }
+    }
+
+    @Test
+    void anotherHistoryThanTheOneThatWasSeen() {
+        server.honest.log.put(1L, fork().log.get(1L)); // release 2 follows from another release 1
+        syncFails(Kind.FORKED_LOG, "another history");
+        server.honest.version = 1;
+        server.honest.scoring = "paper"; // another release 1
+        server.on("/v1/releases", out -> HostileServer.good(out, server.honest.rawRelease()));
+        syncFails(Kind.FORKED_LOG, "two releases 1");
+    }
+
+    private MadeCoordinator fork() {
+        MadeCoordinator other = new MadeCoordinator();
+        other.scoring = "paper";
+        other.rawRelease();
+        return other;
+    }
+
+    @Test
+    void aReleaseThatNobodySigned() {
+        MadeCoordinator stranger = new MadeCoordinator();
+        stranger.version = 2;
+        config.authority(P256.point(server.honest.authority.getPublic()));
+        server.on("/v1/releases", out -> HostileServer.good(out, stranger.rawRelease()));
+        syncFails(Kind.SIGNATURE_INVALID, "not signed");
+    }
+
+    @Test
+    void anotherAuthorityThanTheAppPins() {
+        try (FedRap device = FedRap.open(config)) {
+            assertTrue(device.runRound().joined);
+        }
+        int asked = server.asked.size();
+        config.authority(P256.point(P256.generate().getPublic()));
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(Eligibility.ANOTHER_AUTHORITY, device.runRound().blockedBy);
+            FedRapException error = assertThrows(FedRapException.class, device::sync);
+            assertEquals(Kind.ANOTHER_AUTHORITY, error.kind());
+        }
+        assertEquals(asked, server.asked.size(), "nothing was sent");
+    }
+
+    @Test
     void offersOfGarbage() {
         byte[] good = server.honest.rawSigned(server.honest.rawOffer());
         try (FedRap device = FedRap.open(config)) {
