@@ -31,7 +31,7 @@ PRIVATE, PUBLIC = make_issuer_key()
 
 def settings(updates: int = 1, **enrolment: Any) -> Settings:
     base = small_settings(updates=updates, separation=1)
-    return msgspec.structs.replace(base, enrolment=Enrolment(**enrolment))
+    return msgspec.structs.replace(base, enrolment=Enrolment(**{"wait_steps": 0, **enrolment}))
 
 
 def issuer(clock: Any = None, audience: str = "fedrap") -> TokenIssuer:
@@ -49,7 +49,8 @@ async def enrol(served: LiveServer, token: str, **attested: Any) -> tuple[Player
     message = Enrol(token=token, public_key=public_point(player.key.public_key()), **attested)
     answer = await player.send("POST", "/v1/enrol", encode(message), {})
     if answer.status == 200:
-        player.id = decode(Enrolled, answer.body).device
+        enrolled = decode(Enrolled, answer.body)
+        player.id, player.authority = enrolled.device, enrolled.authority
     return player, answer
 
 

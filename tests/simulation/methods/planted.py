@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -19,7 +20,15 @@ from fedrap_simulation.methods.baselines.lightgcn import LightGcn
 from fedrap_simulation.methods.baselines.ncf import Ncf
 from fedrap_simulation.methods.baselines.pfedrec import PFedRec
 from fedrap_simulation.methods.baselines.popularity import Frequency, Popularity
+from fedrap_simulation.methods.baselines.recency import (
+    EASE_RECENCY,
+    IALS_RECENCY,
+    ITEMKNN_RECENCY,
+)
 from fedrap_simulation.methods.baselines.sasrec import SasRec
+from fedrap_simulation.methods.baselines.slist import Slist
+from fedrap_simulation.methods.baselines.stan import Stan
+from fedrap_simulation.methods.baselines.transitions import MARKOV, Transitions
 from fedrap_simulation.methods.protocol import Fitted, Method
 
 FEDERATED: list[Method] = [
@@ -34,7 +43,21 @@ LEARNERS: list[Method] = [
     SasRec(width=32, heads=1, longest=40, rate=5e-3, dropout=0.1, epochs=12),
     *FEDERATED,
 ]
-TUNED: list[Method] = [ItemKNN(neighbours=20, shrinkage=5.0), Ease(ridge=20.0), *LEARNERS]
+BY_ORDER: list[Method] = [
+    MARKOV,
+    Transitions(),
+    Slist(ridge=20.0),
+    Stan(neighbours=30),
+    replace(EASE_RECENCY, inner=Ease(ridge=20.0)),
+    replace(ITEMKNN_RECENCY, inner=ItemKNN(neighbours=20, shrinkage=5.0)),
+    replace(IALS_RECENCY, inner=LEARNERS[0]),
+]
+TUNED: list[Method] = [
+    ItemKNN(neighbours=20, shrinkage=5.0),
+    Ease(ridge=20.0),
+    *BY_ORDER,
+    *LEARNERS,
+]
 ALL: list[Method] = [Popularity(), Frequency(), *TUNED]
 
 

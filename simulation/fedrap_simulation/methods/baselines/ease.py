@@ -31,7 +31,7 @@ BLOCK_CELLS = 8_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class _OfSome:
+class OfSome:
     """Scores of the items that have weights; the others have none and score zero."""
 
     inner: ItemWeights
@@ -63,14 +63,14 @@ class Ease:
         ridges = (50.0, 200.0, 800.0) if task.items > LARGE else small
         return choose([replace(self, ridge=ridge) for ridge in ridges], task, seed, on_progress)
 
-    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> _OfSome:
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> OfSome:
         """Solve."""
         known = np.flatnonzero(task.counts())
         histories = touched(task)[:, known].tocsr()  # (U, m known)
         on_progress(0.1, f"{self.name}: {len(known)} x {len(known)} weights")
         weights = closed_form((histories.T @ histories).toarray(order="C"), self.ridge)
         on_progress(1.0, self.name)
-        return _OfSome(ItemWeights(histories, weights), known, task.items)
+        return OfSome(ItemWeights(histories, weights), known, task.items)
 
 
 def closed_form(gram: Floats, ridge: float) -> Floats:
