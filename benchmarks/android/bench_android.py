@@ -25,7 +25,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BRIDGE = HERE.parents[1] / "android_bridge"
-CORE_BYTES = 150_000
+CORE_BYTES = 250_000
 R8 = "com.android.tools:r8:8.5.35"
 FRAMEWORK = "org.robolectric:android-all:14-robolectric-10818077"  # to link the sample against
 DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
