@@ -137,7 +137,9 @@ def test_the_apps_token_is_not_asked_for_after_a_withdrawal_nor_used(
     tmp_path: Path, moment: str
 ) -> None:
     """Whoever made the token knows this device is about to enrol: the user has said no to that."""
-    coordinator, called, told = MadeCoordinator(), [], []
+    coordinator = MadeCoordinator()
+    called: list[str] = []
+    told: list[Exception] = []
 
     def withdraw() -> None:
         device.consent(train=False, policy="no")
