@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -32,6 +33,22 @@ max_updates = 4
 name = "solve"
 dim = 4
 """
+
+
+BROKEN = [  # what is no HTTP, and who hangs up in the middle of a body
+    b"\x16\x03\x01\x02\x00",
+    b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 9000 + b"\r\n\r\n",
+    b"POST /v1/enrol HTTP/1.1\r\nHost: f\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /v1/enrol HTTP/1.1\r\nHost: f\r\nContent-Length: 50\r\n\r\nx",
+]
+
+
+def _send(port: int, raw: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as peer:
+        peer.sendall(raw)
+        peer.shutdown(socket.SHUT_WR)
+        while peer.recv(4096):
+            pass
 
 
 def _free_port() -> int:
@@ -157,9 +174,15 @@ def test_no_log_line_names_a_device_a_key_or_a_token(site: tuple[Path, int, list
     with _serving(folder, port):
         for number, token in enumerate(tokens):
             assert _join(folder, port, number, token)
+        for broken in BROKEN:
+            _send(port, broken)
         _status_with(folder, '"releases": 2')
     log = (folder / "log.jsonl").read_text()
-    assert '"event": "released"' in log
+    lines = [line for line in log.splitlines() if not line.startswith("coordinator on ")]
+    events = [json.loads(line)["event"] for line in lines]  # and nothing else
+    assert "released" in events
+    assert not any("internal" in event for event in events)
+    assert "127.0.0.1" not in log.replace(f"127.0.0.1:{port}", "")  # where it listens, no more
     secrets = [path.read_text().strip() for path in (folder / "keys").glob("*.key")]
     assert len(secrets) == 4  # noise, authority, and two sealing keys
     for secret in [*tokens, *secrets]:
