@@ -35,7 +35,7 @@ class ServerEvents(logging.Filter):
         """False for what a peer did; the rest loses its words, which name the peer."""
         error = record.exc_info[1] if record.exc_info else None
         record.msg, record.args = "internal error of the server", ()
-        return not isinstance(error, HttpProcessingError | ConnectionError)
+        return not isinstance(error, HttpProcessingError | ConnectionError | UnicodeError)
 
 
 class ProblemAnswer(web.Response):
