@@ -32,7 +32,7 @@ demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine,
 	@$(BIN)/fedrap-sim demo
 
 test: check $(VENV)/.chromium $(VENV)/.java ## lint, types, import contracts and the whole test suite
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 	@command -v mvn >/dev/null && command -v javac >/dev/null || echo \
 	  "android_bridge was NOT tested: no JDK or Maven here (apt install default-jdk-headless maven)" >&2
 
