@@ -67,13 +67,16 @@ check: $(VENV)/.test ## lint, types and import contracts only
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
+bench soak: export PYTHONPATH := $(CURDIR)# for testkit, which is not in the wheel
+
 bench: $(VENV)/.test ## the short benchmarks, JSON under results/
 	@mkdir -p results
 	@set -e; for b in benchmarks/bench_*.py; do $(BIN)/python $$b --json results/$$(basename $$b .py).json; done
 
-soak: $(VENV)/.test ## long runs: kills at every point and 10,000 rounds with random ones; many demos
+soak: $(VENV)/.test ## long runs: kills at every point and 10,000 rounds with random ones; attacks; demos
 	@$(BIN)/python benchmarks/soak_kills.py --walk
 	@$(BIN)/python benchmarks/soak_kills.py --rounds 10000
+	@$(BIN)/python benchmarks/soak_attack.py
 	@$(BIN)/python benchmarks/soak.py
 	@$(UV) atheris && $(BIN)/python -m tests.fuzz.run_atheris --seconds 660
 
