@@ -5,6 +5,7 @@
                                                              where FEDRAP_DATA has it
     … --full --seeds 3 --only ml-100k                        more seeds, one of the two
     … --full --first-seed 1 --only poisoned                  the planted values were found on seed 0
+    … --shipped ml-1m --users 2000                           what `init` writes for such a set
 
 Attackers send all that the clip allows, on the row of the least liked item, towards where most
 users are. `exposure` is the share of people who would be shown it among their ten, `ndcg10` the
@@ -24,14 +25,21 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
-from poisoned_rounds import CAP, COHORT, DECAY, ETA, ROUNDS, play_rounds
+from poisoned_rounds import Aim, Cell, play_rounds
 
+from fedrap_coordinator.domain.rounds import RoundLimits
+from fedrap_coordinator.privacy.recipe import Expected, derive
+from fedrap_coordinator.settings import Settings
 from fedrap_core import aggregate
+from fedrap_core.plan import Privacy, Scoring, SolveMethod
+from fedrap_core.solve.server_step import Learning
 from fedrap_core.sparse import RowUpdate
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.load import load
@@ -51,7 +59,6 @@ PLANTED = {"row_clip": 1.0, "min_support": 20.0, "row_step": 0.1}
 ROW_CLIPS, ROW_STEPS = (1.0, 2.0, 5.0), (None, 0.3, 0.1, 0.05)
 NOBODY = 0.01  # of the people: exposure that a choice may leave
 MOVIES_SUPPORT = 100.0  # above what 1 % of the devices, 9 of them with K 10, can ever fake
-TEMPLATE_ROW_CLIP = 5.0
 SMALL = {
     "days": 4,
     "population.data": "synthetic:users=200,items=120",
@@ -70,7 +77,8 @@ WHOLE = {
     "coordinator.method.prefixes": 20,
     "coordinator.round.total": 40,
 }
-MOVIES_CLIP = 30.0
+MOVIES_COHORT, MOVIES_ROUNDS = 88, 60
+AIMS: tuple[Aim, Aim] = ("plain", "knowing")
 CHOOSING = range(100, 103)  # seeds for choosing; tables have others
 
 
@@ -121,6 +129,19 @@ def table(
     return {"scenario": name, "keys": keys, "values": values, "seeds": list(seeds), "cells": cells}
 
 
+def bounded(row_clip: float | None, min_support: float, row_step: float | None) -> Settings:
+    """The settings of the ml-100k table under these bounds."""
+    return Settings(
+        round=RoundLimits(max_updates=MOVIES_COHORT, total=MOVIES_ROUNDS),
+        method=SolveMethod(dim=32, prefixes=20),
+        privacy=Privacy(clip=30.0, row_clip=row_clip),
+        learning=Learning(
+            eta=0.2, decay=0.985, settled=MOVIES_ROUNDS, min_support=min_support, row_step=row_step
+        ),
+        scoring=Scoring(),
+    )
+
+
 def choose(data: Interactions, seeds: range) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The bounds with the best quality among those that show the item to next to nobody.
 
@@ -129,9 +150,9 @@ def choose(data: Interactions, seeds: range) -> tuple[dict[str, Any], list[dict[
     """
     tried: list[dict[str, Any]] = []
     for row_clip, row_step in itertools.product(ROW_CLIPS, ROW_STEPS):
-        rule = row_clip, MOVIES_SUPPORT, row_step
+        rule = bounded(row_clip, MOVIES_SUPPORT, row_step)
         calm, attacked = (
-            [play_rounds(data, share, MOVIES_CLIP, *rule, one, validation=True) for one in seeds]
+            [play_rounds(data, share, rule, one, validation=True) for one in seeds]
             for share in (0.0, ATTACKERS[-1])
         )
         tried.append({
@@ -150,22 +171,65 @@ def movies(seeds: range) -> dict[str, Any]:
     """ml-100k: histories of a hundred items, and a promoted item with a single fan."""
     data, cells = load("ml-100k"), []
     values, tried = choose(data, CHOOSING)
-    lines = {"none": NONE, "row bound of the template": NONE | {ROW_CLIP: TEMPLATE_ROW_CLIP}}
-    lines |= defences(values)
+    lines = {"none": NONE, "row bound 5": NONE | {ROW_CLIP: 5.0}} | defences(values)
     for attackers in ATTACKERS:
         for line, keys in lines.items():
-            rule = keys[ROW_CLIP], keys[SUPPORT], keys[STEP]
-            found = [play_rounds(data, attackers, MOVIES_CLIP, *rule, seed) for seed in seeds]
-            cell: dict[str, Any] = {"attackers": attackers, "defence": line}
-            for name in ("exposure", "ndcg10", "withheld", "support"):
-                numbers = [round(getattr(one, name), 4) for one in found]
-                cell |= {name: round(float(np.mean(numbers)), 4), f"{name}_by_seed": numbers}
-            cells.append(cell)
-            _on_progress("ml-100k", cell)
-    return {"data": "ml-100k", "values": values, "clip": MOVIES_CLIP, "seeds": list(seeds),
+            rule = bounded(keys[ROW_CLIP], keys[SUPPORT], keys[STEP])
+            found = [play_rounds(data, attackers, rule, seed) for seed in seeds]
+            cells.append({"attackers": attackers, "defence": line, **_means(found)})
+            _on_progress("ml-100k", cells[-1])
+    return {"data": "ml-100k", "values": values, "seeds": list(seeds),
+            "settings": msgspec.to_builtins(bounded(None, 0.0, None)),
             "chosen_from": tried, "chosen_on_seeds": list(CHOOSING), "nobody": NOBODY,
-            "rounds": ROUNDS, "cohort": COHORT, "cap": CAP, "eta": ETA, "decay": DECAY,
             "cells": cells}  # fmt: skip
+
+
+def shipped(name: str, seeds: range, users: int | None) -> dict[str, Any]:
+    """What `fedrap-coordinator init` writes for a set of this size, against both aims.
+
+    The same settings without row bound, step and support stand beside each line, so that their
+    price shows; `kept` is quality under noise over quality without.
+    """
+    data = load(name)
+    if users is not None:
+        mine = data.user < users
+        data = replace(
+            data, user=data.user[mine], item=data.item[mine], users=data.users[:users],
+            time=None if data.time is None else data.time[mine],
+        )  # fmt: skip
+    size = Expected(len(data.users), len(data.items), 8.0, len(data) / len(data.users))
+    cells: list[dict[str, Any]] = []
+    for epsilon in (8.0, None):
+        found = derive(replace(size, epsilon=epsilon), anyway=True)
+        bare = _without_bounds(found.settings)
+        for line, settings in (("as init writes it", found.settings), ("without bounds", bare)):
+            for attackers, aim in ((0.0, AIMS[0]), *itertools.product(ATTACKERS[1:], AIMS)):
+                played = [play_rounds(data, attackers, settings, one, aim=aim) for one in seeds]
+                cells.append({"epsilon": epsilon, "settings": line, "attackers": attackers,
+                              "aim": aim, "signal": found.signal, **_means(played)})  # fmt: skip
+                _on_progress(name, cells[-1])
+    calm = {(one["epsilon"], one["settings"]): one["ndcg10"] for one in cells
+            if not one["attackers"]}  # fmt: skip
+    kept = calm[8.0, "as init writes it"] / calm[None, "as init writes it"]
+    return {"data": name, "users": size.devices, "items": size.items, "seeds": list(seeds),
+            "kept": round(kept, 3), "cells": cells}  # fmt: skip
+
+
+def _without_bounds(settings: Settings) -> Settings:
+    change = msgspec.structs.replace
+    return change(
+        settings,
+        privacy=change(settings.privacy, row_clip=None),
+        learning=change(settings.learning, row_step=None, min_support=0.0),
+    )
+
+
+def _means(cells: list[Cell]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("exposure", "ndcg10", "withheld", "support"):
+        numbers = [round(getattr(one, name), 4) for one in cells]
+        found |= {name: round(float(np.mean(numbers)), 4), f"{name}_by_seed": numbers}
+    return found
 
 
 def shrinking(keys: dict[str, Any], values: dict[str, float], seeds: range) -> list[dict[str, Any]]:
@@ -208,13 +272,17 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--full", action="store_true", help="1000 people, and ml-100k")
     parser.add_argument("--only", choices=["poisoned", "ml-100k"], help="with --full")
+    parser.add_argument("--shipped", metavar="SET", help="what init writes for this set, alone")
+    parser.add_argument("--users", type=int, help="with --shipped: only so many of them")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
     arguments = parser.parse_args()
     every = list(defences(PLANTED))
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     result: dict[str, Any] = {"tables": []}
-    if not arguments.full:
+    if arguments.shipped:
+        result["tables"] = [shipped(arguments.shipped, seeds, arguments.users)]
+    elif not arguments.full:
         result["tables"] = [table("poisoned", SMALL, PLANTED, seeds, [every[0], every[-1]])]
     elif arguments.only != "ml-100k":
         result["tables"] = [table("poisoned", WHOLE, PLANTED, seeds, every)]

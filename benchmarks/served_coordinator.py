@@ -32,12 +32,18 @@ min_updates = {updates}
 max_updates = {updates}
 min_seconds = 0.0
 over_selection = 1.0
+total = 100
 [method]
 name = "solve"
 dim = 32
 [privacy]
+clip = 30.0
+noise = 0.0
+coefficients = [1.0]
 cap = 1000
 separation = 1
+[enrolment]
+wait_steps = 0
 """
 
 

@@ -16,12 +16,13 @@ import sqlalchemy as sa
 
 from fedrap_coordinator.domain.rate_limits import Pace
 from fedrap_coordinator.domain.rounds import RoundLimits
-from fedrap_coordinator.settings import Limits, Sealing, Serve, Settings
+from fedrap_coordinator.settings import Enrolment, Limits, Sealing, Serve, Settings
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import open_engine
 from fedrap_coordinator.store.migrations import open_schema
 from fedrap_coordinator.store.sql_items import add_items
 from fedrap_core.plan import Privacy, SolveMethod
+from fedrap_core.solve.server_step import Learning
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Offer
 from testkit.crash_host import Running, Site
@@ -43,6 +44,8 @@ def settings_for(url: str, devices: int, rounds: int) -> Settings:
         ),
         method=SolveMethod(dim=DIM),
         privacy=Privacy(clip=30.0, cap=rounds, separation=1),
+        learning=Learning(),
+        enrolment=Enrolment(wait_steps=0),
         sealing=Sealing(rotate_hours=1e-9),
     )  # fmt: skip
 

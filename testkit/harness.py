@@ -28,12 +28,12 @@ from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
 from fedrap_coordinator.rounds.driver import Learn
 from fedrap_coordinator.rounds.releases import next_model
-from fedrap_coordinator.settings import Limits, Serve, Settings
+from fedrap_coordinator.settings import Enrolment, Limits, Serve, Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
-from fedrap_core.plan import Privacy, SolveMethod
+from fedrap_core.plan import Privacy, Scoring, SolveMethod
 from fedrap_core.solve.server_step import Learning
 from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import decode, encode
@@ -83,6 +83,8 @@ def small_settings(
         method=SolveMethod(dim=DIM),
         privacy=Privacy(clip=clip, cap=cap, separation=separation, noise=noise),
         learning=Learning(population=10, density=0.2),
+        scoring=Scoring(),
+        enrolment=Enrolment(wait_steps=0),
     )
 
 

@@ -3,6 +3,9 @@
 `FEDRAP__ROUND__MIN_UPDATES=50` overrides `min_updates` of `[round]`. Each field has a meaning, a
 range and a default; `fedrap-coordinator check-config` prints the tree in force. With `certificate`
 the coordinator speaks TLS itself, for those who have no proxy in front.
+
+The defaults are one set: what `init` derives for 10,000 devices, 5,000 items and epsilon 8. A file
+that sets one key of a section changes that key alone; a test compares them with the recipe.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ class Enrolment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """On what terms a device becomes one of the task's."""
 
     certificate_days: Days = 30.0
-    wait_steps: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0  # released steps for a new key
+    wait_steps: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 2  # released steps for a new key
     wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
     wait_most_days: Days = 30.0  # then steps are not waited for any longer
     audience: Annotated[str, msgspec.Meta(min_length=1, max_length=100)] = "fedrap"
@@ -129,12 +132,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     serve: Serve = Serve()
     ingest: IngestLimits = IngestLimits()
     limits: Limits = Limits()
-    round: RoundLimits = RoundLimits()
-    method: Method = SolveMethod()
-    privacy: Privacy = Privacy()
-    learning: Learning = Learning()  # of `solve`
+    round: RoundLimits = RoundLimits(
+        min_updates=1250, max_updates=5000, min_seconds=72_000.0, max_seconds=2 * DAY, total=6
+    )
+    method: Method = SolveMethod(dim=48)
+    privacy: Privacy = Privacy(
+        clip=6.0, row_clip=2.0, noise=1.1566, coefficients=(1.0, 0.4874), cap=3
+    )
+    learning: Learning = Learning(  # of `solve`
+        decay=0.8, ridge=30.0, population=10_000, density=0.01, settled=6
+    )
     averaging: Averaging = Averaging()  # of `paper`
-    scoring: Scoring = Scoring()  # of `solve`
+    scoring: Scoring = Scoring(ridge=5.0)  # of `solve`
     enrolment: Enrolment = Enrolment()
     sealing: Sealing = Sealing()
     releases: Releases = Releases()
@@ -185,9 +194,27 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
         if name.startswith(PREFIX):
             _overlay(tree, name[len(PREFIX) :].lower().split("__"), value)
     try:
-        return msgspec.convert(tree, Settings, strict=False)
+        return msgspec.convert(over_defaults(tree), Settings, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"settings: {error}") from error
+
+
+def over_defaults(tree: dict[str, Any]) -> dict[str, Any]:
+    """The tree of a file over the tree of `Settings()`, so that part of a section is part of it.
+
+    A section of another method than the default one takes nothing over.
+    """
+    return _merged(msgspec.to_builtins(Settings()), tree)
+
+
+def _merged(usual: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    if said.get("name", usual.get("name")) != usual.get("name"):
+        return said
+    whole = usual | said
+    for name, value in said.items():
+        if isinstance(value, dict) and isinstance(usual.get(name), dict):
+            whole[name] = _merged(usual[name], value)
+    return whole
 
 
 def _overlay(tree: dict[str, Any], path: list[str], value: str) -> None:

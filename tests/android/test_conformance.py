@@ -308,7 +308,7 @@ async def test_certificates_are_checked_and_renewed(java: JavaDevices, tmp_path:
     day = 86400.0
     now = [1_700_000_000.0]
     base = small_settings(updates=1, separation=1)
-    settings: Settings = msgspec.structs.replace(base, enrolment=Enrolment())
+    settings: Settings = msgspec.structs.replace(base, enrolment=Enrolment(wait_steps=0))
     floor = [1, 100, 1, 0.0]
     async with serve(settings, MemoryStore(), clock=lambda: now[0]) as served:
         token = await served.token()

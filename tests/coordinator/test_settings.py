@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from fedrap_coordinator.config_template import TEMPLATE
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.settings import Settings, load
+from fedrap_core.plan import PaperMethod
 
 
 def written(folder: Path, text: str) -> Path:
@@ -129,26 +128,16 @@ def test_a_file_that_is_not_toml_is_an_error(tmp_path: Path, raw: bytes) -> None
         load(path, {})
 
 
-def test_the_template_loads_to_what_it_says(tmp_path: Path) -> None:
-    found = leaves(msgspec.to_builtins(load(written(tmp_path, TEMPLATE), {})))
-    said = leaves(tomllib.loads(TEMPLATE))
-    assert {name: found[name] for name in said} == said
+def test_a_key_of_a_section_leaves_the_others_as_they_protect(tmp_path: Path) -> None:
+    found = load(written(tmp_path, "[privacy]\ncap = 2\n[scoring]\ntau = 1.0"), {})
+    usual = Settings()
+    assert found.privacy == msgspec.structs.replace(usual.privacy, cap=2)
+    assert found.scoring == msgspec.structs.replace(usual.scoring, tau=1.0)
 
 
-def test_the_template_differs_from_the_defaults_only_where_an_operator_should_choose(
-    tmp_path: Path,
-) -> None:
-    found = leaves(msgspec.to_builtins(load(written(tmp_path, TEMPLATE), {})))
-    default = leaves(msgspec.to_builtins(Settings()))
-    assert {name for name in found if found[name] != default[name]} == {
-        "privacy.row_clip",
-        "round.min_updates",
-        "round.max_seconds",
-        "learning.eta",
-        "learning.decay",
-        "enrolment.wait_steps",
-        "admin.port",
-    }
+def test_another_method_takes_nothing_of_the_default_one(tmp_path: Path) -> None:
+    found = load(written(tmp_path, "[method]\nname = 'paper'\nepochs = 3"), {})
+    assert found.method == PaperMethod(epochs=3)
 
 
 def test_settings_cannot_be_changed_after_loading() -> None:
@@ -165,7 +154,10 @@ def test_the_plan_carries_what_devices_must_know() -> None:
 
 
 def test_support_that_noise_would_drown_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    text = "[privacy]\nnoise = 1.0\n[learning]\nmin_support = {}\n[round]\nmax_updates = {}"
+    text = (
+        "[privacy]\nclip = 30.0\nrow_clip = 30.0\nnoise = 1.0\n[method]\ndim = 32\n[learning]\n"
+        "min_support = {}\n[round]\nmin_updates = 2\nmax_updates = {}"
+    )
     with pytest.raises(ConfigError, match=r"min_support.*set it to 0"):
         load(written(tmp_path, text.format(5, 9)), {})
     load(written(tmp_path, text.format(0, 9)), {})

@@ -31,7 +31,7 @@ PRIVATE, PUBLIC = make_issuer_key()
 
 def settings(updates: int = 1, **enrolment: Any) -> Settings:
     base = small_settings(updates=updates, separation=1)
-    return msgspec.structs.replace(base, enrolment=Enrolment(**enrolment))
+    return msgspec.structs.replace(base, enrolment=Enrolment(**{"wait_steps": 0, **enrolment}))
 
 
 def issuer(clock: Any = None, audience: str = "fedrap") -> TokenIssuer:

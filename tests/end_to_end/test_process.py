@@ -29,9 +29,19 @@ retry_seconds = 0.01
 [round]
 min_updates = 4
 max_updates = 4
+min_seconds = 0.0
+total = 100
 [method]
 name = "solve"
 dim = 4
+[privacy]
+clip = 30.0
+noise = 0.0
+coefficients = [1.0]
+cap = 10
+separation = 2
+[enrolment]
+wait_steps = 0
 """
 
 

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import gc
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from fedrap_coordinator.admin.export import statement_of
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.commands.data import add_operator_commands
 from fedrap_coordinator.commands.identity import add_identity_commands, add_ledger
+from fedrap_coordinator.commands.init import add_init
 from fedrap_coordinator.commands.output import (
     CONFIG,
     act,
@@ -28,7 +28,6 @@ from fedrap_coordinator.commands.output import (
     show,
 )
 from fedrap_coordinator.commands.privacy import add_privacy
-from fedrap_coordinator.config_template import TEMPLATE
 from fedrap_coordinator.http.problems import ServerEvents
 from fedrap_coordinator.identity.attestation import Attestation
 from fedrap_coordinator.keyring import open_keyring
@@ -38,6 +37,7 @@ from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.engine import without_password
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.errors import FedRapError
+from fedrap_core.privacy.statement import guarantee_in_words
 
 
 def run(argv: list[str] | None = None) -> int:
@@ -55,8 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, help=f"settings in TOML (default: {CONFIG}, if any)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    init = commands.add_parser("init", help="write a commented config and keys here")
-    init.set_defaults(run=_init)
+    add_init(commands)
     check = commands.add_parser("check-config", help="check and print the settings in force")
     check.add_argument("--json", action="store_true", help="for machines (it is JSON anyway)")
     check.set_defaults(run=_check_config)
@@ -70,19 +69,6 @@ def _parser() -> argparse.ArgumentParser:
     add_operator_commands(commands)
     add_ledger(add_privacy(commands, _stated, show))
     return parser
-
-
-def _init(arguments: argparse.Namespace) -> int:
-    path = arguments.config or Path(CONFIG)
-    if path.exists():
-        say(f"{path} exists already; it is left as it is")
-        return 2
-    path.write_text(TEMPLATE, encoding="utf-8")
-    keys = Path(settings_of(arguments).keys)
-    open_keyring(keys)
-    say(f"wrote {path} and the keys in {keys}{os.sep}: back them up, apart from the database")
-    say("next: fedrap-coordinator items add FILE, then serve")
-    return 0
 
 
 def _check_config(arguments: argparse.Namespace) -> int:
@@ -108,6 +94,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     say(f"coordinator on {scheme}://{where.host}:{where.port}")
     if settings.admin.port is not None:
         say(f"dashboard on {scheme}://{settings.admin.host}:{settings.admin.port}")
+    logging.getLogger(__name__).log(
+        logging.WARNING if settings.privacy.noise == 0 else logging.INFO,
+        "privacy guarantee",
+        extra={"guarantee": guarantee_in_words(settings.privacy)},
+    )
     web.run_app(
         app, host=where.host, port=where.port, print=None, access_log=None, ssl_context=context,
         shutdown_timeout=where.shutdown_seconds,

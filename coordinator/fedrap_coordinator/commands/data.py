@@ -28,6 +28,7 @@ from fedrap_coordinator.commands.output import (
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.engine import copy_database
+from fedrap_core.privacy.statement import guarantee_in_words
 
 _FILE = ".csv, .json, .jsonl or one id a line; - is stdin"
 
@@ -88,6 +89,7 @@ def _status(arguments: argparse.Namespace) -> int:
     lines = [
         f"devices   {found.devices} enrolled, {found.unused_tokens} tokens unused",
         f"items     {found.items}",
+        f"privacy   {guarantee_in_words(settings.privacy)}",
         "release   none yet: add items and serve" if latest is None else
         f"release   v{latest.version}, step {latest.step} of {settings.round.total}, "
         f"{latest.zeros:.0%} zeros, {in_bytes(latest.whole_bytes)} whole, "

@@ -66,6 +66,16 @@ def state_policy(rule: Privacy) -> Statement:
     )
 
 
+def guarantee_in_words(rule: Privacy) -> str:
+    """The claim in one line; without noise it says that there is none."""
+    if rule.noise == 0:
+        return "no privacy guarantee: noise is 0, sums are published as they are"
+    epsilon = charged_epsilon(rule.cap, rule.charged_noise, rule.delta)
+    return (
+        f"epsilon {epsilon:.1f} at delta {rule.delta:.2g} for a device that joins {rule.cap} rounds"
+    )
+
+
 def _assumptions(rule: Privacy) -> tuple[str, ...]:
     if rule.noise == 0:
         return ("noise is 0: there is no privacy guarantee",)

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedrap_coordinator.privacy.recipe import preset_for
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.privacy.accounting import charged_epsilon, charged_noise, noise_for
 from fedrap_core.privacy.banded import optimal_coefficients
@@ -30,7 +31,6 @@ from fedrap_simulation.engine.solve_rounds import Released, Schedule, run_rounds
 from fedrap_simulation.engine.solve_scoring import UserRepresentations, derive_users, once
 from fedrap_simulation.evaluation.metrics import gains, measure
 from fedrap_simulation.evaluation.task import Task
-from fedrap_simulation.methods.dp_presets import preset_for
 from fedrap_simulation.methods.model_cache import LearntModel, ModelCache
 from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores
 from fedrap_simulation.methods.tuning import require_validation
@@ -165,7 +165,7 @@ class Solve:
         vector, clipped and noised as one; nothing else leaves, so scalars are not chosen.
         """
         preset = preset_for(epsilon)
-        schedule = preset.schedule
+        schedule = Schedule(rounds=preset.rounds, part=0.5, clip=preset.clip)
         coefficients = optimal_coefficients(schedule.turns if banded else 1, schedule.rounds)
         noise = noise_for(epsilon, delta, schedule.participations) * hypot(*coefficients)
         return replace(

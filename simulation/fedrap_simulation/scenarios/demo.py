@@ -30,12 +30,12 @@ from fedrap_coordinator.app import create_app
 from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.settings import Serve, Settings
+from fedrap_coordinator.settings import Enrolment, Serve, Settings
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.model import History
 from fedrap_core.paper.problem import first_state
 from fedrap_core.paper.variants import make_variant
-from fedrap_core.plan import Method, PaperMethod, PaperScoring, Privacy, SolveMethod
+from fedrap_core.plan import Method, PaperMethod, PaperScoring, Privacy, Scoring, SolveMethod
 from fedrap_core.solve.server_step import Learning
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.keys import new_private_key
@@ -184,6 +184,8 @@ def settings_for(plan: DemoPlan, folder: Path, population: PlantedPopulation) ->
             density=float(np.mean(lengths)) / plan.shape.items,
             settled=plan.rounds,
         ),
+        scoring=Scoring(),
+        enrolment=Enrolment(wait_steps=0),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.settings import Settings, over_defaults
 from fedrap_core.errors import FedRapError
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -174,6 +174,8 @@ def load_scenario(name: str, changes: dict[str, Any] | None = None) -> Scenario:
             if not isinstance(part, dict):
                 raise BadScenario(f"{name}: {key}: {parent} is not a table")
         part[last] = value
+    if isinstance(operator := tree.get("coordinator"), dict):
+        tree["coordinator"] = over_defaults(operator)
     try:
         return msgspec.convert(tree, Scenario)
     except msgspec.ValidationError as error:

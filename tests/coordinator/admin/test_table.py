@@ -59,6 +59,7 @@ async def test_the_command_line_prints_what_the_api_sends(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDRAP__ROUND__TOTAL", "7")
+    monkeypatch.setenv("FEDRAP__PRIVACY__CAP", "10")
     settings, keyring = small_settings(updates=1, total=7), open_keyring(tmp_path / "keys")
     store = SqlStore(f"sqlite:///{tmp_path / 'fedrap.sqlite'}")
     async with serve(settings, store, keyring) as served:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from fedrap_coordinator.cli import main
-from fedrap_coordinator.config_template import TEMPLATE
 from fedrap_coordinator.domain.rounds import Round
 from fedrap_coordinator.settings import load
 from fedrap_coordinator.store.sql import SqlStore
 
+INIT = ["init", "--devices", "20000", "--items", "5000"]
 COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status", "keys", "devices"]
 COMMANDS += ["issuers", "admin", "audit", "privacy", "rounds", "releases", "quality", "export"]
 
@@ -72,34 +72,17 @@ def test_a_wrong_command_line_exits_with_2_and_shows_the_usage(
     assert "usage: fedrap-coordinator" in capsys.readouterr().err
 
 
-def test_init_writes_a_config_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["init"]) == 0
-    path = tmp_path / "fedrap.toml"
-    assert path.read_text(encoding="utf-8") == TEMPLATE
-    path.write_text("seed = 5")
-    capsys.readouterr()
-    assert main(["init"]) == 2
-    assert "left as it is" in sentence(capsys)
-    assert path.read_text() == "seed = 5"
-
-
-def test_init_writes_where_it_is_told(tmp_path: Path) -> None:
-    assert main(["--config", "other.toml", "init"]) == 0
-    assert (tmp_path / "other.toml").exists()
-    assert not (tmp_path / "fedrap.toml").exists()
-
-
 def test_check_config_prints_the_settings_in_force(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["check-config"]) == 0
-    assert json.loads(capsys.readouterr().out)["round"]["min_updates"] == 2
-    main(["init"])
+    assert json.loads(capsys.readouterr().out)["round"]["min_updates"] == 1250
+    main(INIT)
     capsys.readouterr()
     monkeypatch.setenv("FEDRAP__PRIVACY__CAP", "77")
     assert main(["check-config"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["round"]["min_updates"], shown["privacy"]["cap"]) == (20, 77)
+    assert (shown["round"]["min_updates"], shown["privacy"]["cap"]) == (2500, 77)
     expected = load(tmp_path / "fedrap.toml", {})
     assert shown["scoring"]["tau"] == expected.scoring.tau
 
@@ -163,7 +146,7 @@ async def test_status_shows_the_open_round(
         (["--config", "url.toml", "status"], "must be a URL"),
         (["--config", "mysql.toml", "status"], "not supported"),
         (["--config", "nowhere.toml", "tokens", "1"], "cannot be opened"),
-        (["--config", "no/such/folder/x.toml", "init"], "no/such/folder"),
+        (["--config", "no/such/folder/x.toml", *INIT], "no/such/folder"),
         (["items", "add", "none.txt"], "none.txt"),
         (["items", "add", "binary.txt"], "binary.txt"),
         (["items", "add", "long.txt"], "long.txt:2: an id has 1 to 200 characters"),

@@ -79,8 +79,13 @@ def test_a_plan_needs_its_numbers(missing: str) -> None:
 
 
 def test_status_says_that_nothing_is_promised_without_noise(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert main(["status"]) == 0
+    assert "privacy   epsilon 8.0 at delta 1e-05" in capsys.readouterr().out
+    monkeypatch.setenv("FEDRAP__PRIVACY__NOISE", "0")
+    assert main(["status"]) == 0
+    assert "no privacy guarantee" in capsys.readouterr().out
     assert main(["privacy", "status"]) == 0
     shown = capsys.readouterr().out
     assert "epsilon       unbounded" in shown
@@ -89,10 +94,11 @@ def test_status_says_that_nothing_is_promised_without_noise(
 
 
 def test_an_export_is_the_same_document_with_the_other_accountants(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("FEDRAP__PRIVACY__NOISE", "2.0")
-    monkeypatch.setenv("FEDRAP__PRIVACY__CAP", "4")
+    (tmp_path / "fedrap.toml").write_text(
+        "[privacy]\nnoise = 2.0\ncoefficients = [1.0]\ncap = 4\ndelta = 1e-5"
+    )
     assert main(["privacy", "export", "promise.json"]) == 0
     written = json.loads((tmp_path / "promise.json").read_text(encoding="utf-8"))
     assert main(["privacy", "export"]) == 0

@@ -1,0 +1,103 @@
+"""`fedrap-coordinator init`: asks for what it must know, and writes settings that protect."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fedrap_coordinator.admin.catalogue_files import read_items
+from fedrap_coordinator.commands.output import CONFIG, say, settings_of
+from fedrap_coordinator.config_template import render
+from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.keyring import open_keyring
+from fedrap_coordinator.privacy.recipe import Expected, Recipe, derive
+from fedrap_coordinator.settings import AdminApi
+from fedrap_core.privacy.statement import guarantee_in_words
+
+DASHBOARD_PORT = 8471
+
+
+def add_init(commands: Any) -> None:
+    """Into the parser of `fedrap-coordinator`."""
+    init = commands.add_parser("init", help="derive settings for your task; write them, and keys")
+    init.add_argument("--devices", type=int, help="N: devices expected to take part; asked if not")
+    init.add_argument("--items", help="of the catalogue: a number, or the file you will add")
+    init.add_argument("--history", type=float, default=50.0,
+                      help="items that a device knows, in the mean (50)")  # fmt: skip
+    wanted = init.add_mutually_exclusive_group()
+    wanted.add_argument("--epsilon", type=float, default=8.0,
+                        help="the guarantee for one device, all that it ever does (8)")  # fmt: skip
+    wanted.add_argument("--no-privacy", action="store_true", help="no noise: guarantees nothing")
+    init.add_argument("--all", action="store_true", help="write expert settings, too")
+    init.set_defaults(run=_init)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    path = arguments.config or Path(CONFIG)
+    if path.exists():
+        say(f"{path} exists already; it is left as it is")
+        return 2
+    expected = Expected(
+        devices=_devices(arguments.devices),
+        items=_items(arguments.items),
+        epsilon=None if arguments.no_privacy else arguments.epsilon,
+        history=arguments.history,
+    )
+    recipe = derive(expected)
+    settings = msgspec.structs.replace(recipe.settings, admin=AdminApi(port=DASHBOARD_PORT))
+    path.write_text(render(settings, recipe.why, every_key=arguments.all), encoding="utf-8")
+    keys = Path(settings_of(arguments).keys)
+    open_keyring(keys)
+    say(f"wrote {path} and the keys in {keys}{os.sep}: back them up, apart from the database")
+    for line in _words(recipe):
+        say(line)
+    say("next: fedrap-coordinator items add FILE, then serve")
+    return 0
+
+
+def _words(recipe: Recipe) -> list[str]:
+    """The guarantee and the quality that these settings give."""
+    rule, limits = recipe.settings.privacy, recipe.settings.round
+    claim = f"guarantee: {guarantee_in_words(rule)}"
+    if recipe.signal is None:
+        least = "" if limits.min_updates >= 20 else f"min_updates={limits.min_updates}"
+        asked = f"apps must ask for that by name: Floor.without_privacy({least})"
+        return [claim, asked, recipe.outlook]
+    return [
+        f"{claim} of {limits.total}, {limits.max_updates} updates in each",
+        recipe.outlook,
+    ]
+
+
+def _devices(said: int | None) -> int:
+    if said is not None:
+        return said
+    answer = _ask("How many devices do you expect to take part? ", "--devices N")
+    try:
+        return int(answer.replace(",", ""))
+    except ValueError as error:
+        raise ConfigError(f"{answer!r} is no number of devices") from error
+
+
+def _items(said: str | None) -> int:
+    answer = said or _ask("How many items (a number, or the file)? ", "--items NUMBER or FILE")
+    if answer.replace(",", "").isdecimal():
+        return int(answer.replace(",", ""))
+    path = Path(answer)
+    if not path.is_file():
+        raise ConfigError(f"--items {answer}: neither a number nor a file")
+    try:
+        return len(read_items(path.name, path.read_text(encoding="utf-8")))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--items {answer}: is not UTF-8 text") from error
+
+
+def _ask(question: str, flag: str) -> str:
+    if not sys.stdin.isatty():
+        raise ConfigError(f"init must know it: say {flag}")
+    return input(question).strip()

@@ -1,0 +1,294 @@
+"""From what an operator knows to settings that protect: how many devices, how many items, which
+epsilon. `fedrap-coordinator init` writes what comes out, with the reason beside each value.
+
+With a guarantee rounds are few and large, because what is charged grows with how often a device
+takes part and noise is shared by all devices of a round: half of them in each, in turns (b = 2).
+Without one a tenth is in each and everybody is asked ten times. Values were chosen on validation
+(ml-1m, ml-100k), docs/results.md and docs/poisoning.md have the tables. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from fedrap_coordinator.domain.rounds import RoundLimits
+from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.privacy.planner import Wanted, default_delta, options
+from fedrap_coordinator.settings import DAY, Enrolment, Settings
+from fedrap_core.plan import Privacy, Scoring, SolveMethod
+from fedrap_core.solve.server_step import Learning
+
+LEAST_COHORT = 20  # what a device's default floor wants
+LARGEST_CLIP = 100.0  # what it takes, at the most
+PARTICIPATIONS = 10  # K without a guarantee: more brought nothing on validation
+HOUR = 3600.0
+# NDCG@10 under noise as a share of the same task without, by signal to noise of a typical row:
+# ml-1m and parts of its users, `python benchmarks/bench_recipe.py`.
+KEPT = ((0.1, 0.2), (0.3, 0.35), (0.6, 0.55), (1.3, 0.72), (4.0, 0.85), (12.0, 0.95))
+LEAST_SIGNAL = 0.3  # below it noise drowns all rows but the most popular: popularity does as well
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What suits guarantees of `epsilon` and above, chosen on the validation of ml-1m."""
+
+    epsilon: float
+    dim: int  # k: less of it where noise is larger
+    rounds: int
+    clip: float
+    ridge: float  # lambda_C: noise wants more of it
+
+    @property
+    def method(self) -> SolveMethod:
+        """The device's side."""
+        return SolveMethod(dim=self.dim)
+
+    @property
+    def learning(self) -> Learning:
+        """The coordinator's side; half of C is zero after the noise, too."""
+        return Learning(eta=0.5, decay=0.8, memory=0.9, ridge=self.ridge)
+
+    @property
+    def scoring(self) -> Scoring:
+        """C from few clipped rounds is smaller, so u is held back less."""
+        return Scoring(ridge=5.0)
+
+
+PRESETS = (
+    Preset(8.0, dim=48, rounds=6, clip=6.0, ridge=30.0),
+    Preset(4.0, dim=24, rounds=6, clip=6.0, ridge=70.0),
+    Preset(0.0, dim=24, rounds=4, clip=6.0, ridge=100.0),
+)
+
+
+def preset_for(epsilon: float) -> Preset:
+    """The preset of the largest epsilon that the guarantee reaches."""
+    return next(one for one in PRESETS if epsilon >= one.epsilon)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the operator knows, or guesses."""
+
+    devices: int  # N, of people who will agree to take part
+    items: int  # m
+    epsilon: float | None = 8.0  # of one device for all that it ever does; None: no guarantee
+    history: float = 50.0  # items that a device knows, in the mean
+
+    @property
+    def density(self) -> float:
+        """p, the share of the catalogue in a mean history."""
+        return min(1.0, max(1e-6, self.history / self.items))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings, and why."""
+
+    settings: Settings
+    why: dict[str, str]  # dotted key of the settings -> the reason, in a few words
+    signal: float | None  # of a typical row, over the noise; None without noise
+
+    @property
+    def outlook(self) -> str:
+        """What quality to expect, in words."""
+        if self.signal is None:
+            return (
+                "quality: on public data the settings of docs/results.md; ml-1m .136 of NDCG@10,"
+                " where recency-aware neighbours have .162 (see there for your kind of data)"
+            )
+        low, high = sorted((kept(self.signal) * 0.9, min(1.0, kept(self.signal) * 1.1)))
+        return (
+            f"quality: about {low:.0%} to {high:.0%} of what the same devices would reach without"
+            f" noise (a typical row is {self.signal:.1f} times its noise; docs/results.md)"
+        )
+
+
+def kept(signal: float) -> float:
+    """The share of quality that noise leaves; between measured points by the logarithm."""
+    signals, shares = zip(*KEPT, strict=True)
+    return float(np.interp(math.log(max(signal, 1e-9)), np.log(signals), shares))
+
+
+def derive(expected: Expected, anyway: bool = False) -> Recipe:
+    """Settings for a task; `anyway` also where devices are too few for the guarantee.
+
+    Raises:
+        ConfigError: a number is out of range, or devices are too few for the guarantee; says how
+            many it would take.
+    """
+    if not 1 <= expected.items <= 10_000_000 or not 2 <= expected.devices <= 10**9:
+        raise ConfigError("--devices must be from 2 to 1,000,000,000, --items to 10,000,000")
+    if not 1 <= expected.history <= 5000:
+        raise ConfigError("--history must be from 1 to 5000 items")
+    if expected.epsilon is None:
+        return _open(expected)
+    found = _guaranteed(expected, expected.epsilon)
+    enough = expected.devices >= 2 * LEAST_COHORT and (found.signal or 0.0) >= LEAST_SIGNAL
+    if not (enough or anyway):
+        rule, dim = found.settings.privacy, found.settings.method.dim
+        raise ConfigError(_too_few(expected, expected.epsilon, rule.noise, dim))
+    return found
+
+
+def row_signal(expected: Expected, cohort: int, noise: float, dim: int) -> float:
+    """Of a typical row: the mean of a round over the length of its noise.
+
+    A device spreads S over its L items and an item is in p of the histories, so the mean row is
+    about p·S/sqrt(L) long; noise of z·S in each of k numbers, over n devices, z·S·sqrt(k)/n.
+    """
+    share = expected.density / math.sqrt(expected.history)
+    return share * cohort / (noise * math.sqrt(dim))
+
+
+def devices_needed(expected: Expected, noise: float, dim: int) -> int:
+    """How many it takes for LEAST_SIGNAL, in two significant digits, upwards."""
+    one = row_signal(expected, 1, noise, dim)
+    exact = max(2 * LEAST_COHORT, 2 * LEAST_SIGNAL / one)
+    unit = 10.0 ** max(0, math.floor(math.log10(exact)) - 1)
+    return int(math.ceil(exact / unit) * unit)
+
+
+def _guaranteed(expected: Expected, epsilon: float) -> Recipe:
+    if not 0.01 <= epsilon <= 100:
+        raise ConfigError("--epsilon must be from 0.01 to 100; or say --no-privacy")
+    preset, cohort = preset_for(epsilon), expected.devices // 2
+    delta = default_delta(expected.devices)
+    wanted = Wanted(expected.devices, cohort, preset.rounds, epsilon, delta, separation=2)
+    best = next(one for one in options(wanted) if one.mechanism == "banded")
+    signal = row_signal(expected, cohort, best.noise, preset.dim)
+    settings = _settings(
+        expected,
+        cohort,
+        RoundLimits(
+            min_updates=min(cohort, max(LEAST_COHORT, cohort // 4)), max_updates=cohort,
+            total=preset.rounds,
+            min_seconds=20 * HOUR, max_seconds=2 * DAY,
+        ),
+        preset.method,
+        Privacy(
+            clip=preset.clip, row_clip=preset.clip / 3, noise=best.noise, separation=2,
+            cap=best.cap, coefficients=best.coefficients, delta=delta,
+        ),
+        preset.learning,
+        preset.scoring,
+    )  # fmt: skip
+    why = _reasons(expected) | {
+        "round.max_updates": "half of the devices: noise is shared by all of a round",
+        "round.min_updates": "a quarter of that, for a launch; more updates, less noise in C",
+        "round.min_seconds": "so that every phone was charging once",
+        "round.total": "few, because each one costs epsilon",
+        "privacy.clip": "S; binds for nearly everybody, so that all count alike",
+        "privacy.row_clip": "S/3: what one device can do to one item",
+        "privacy.noise": f"z: epsilon {epsilon:g} for {best.cap} rounds of one device",
+        "privacy.coefficients": "correlated noise: each step takes back part of the one before",
+        "privacy.separation": "b: never in two consecutive rounds",
+        "privacy.cap": "K: rounds that one device joins",
+        "method.dim": "k: numbers per item; less of it under more noise",
+        "learning.eta": "every device takes part in every other round",
+        "learning.decay": "by the last of so few rounds",
+        "learning.ridge": "lambda_C: noise wants more of it",
+        "learning.settled": "round.total",
+        "scoring.ridge": "C of few noisy rounds is small: u is held back less",
+    }
+    return Recipe(settings, why, signal)
+
+
+def _open(expected: Expected) -> Recipe:
+    """A tenth of the devices in a round, everybody ten times, no noise."""
+    cohort = max(min(LEAST_COHORT, expected.devices // 2), expected.devices // 10)
+    turns = max(2, expected.devices // cohort)
+    total, part = PARTICIPATIONS * turns, cohort / expected.devices
+    settings = _settings(
+        expected,
+        cohort,
+        RoundLimits(
+            min_updates=min(cohort, max(LEAST_COHORT, cohort // 4)), max_updates=cohort,
+            total=total, min_seconds=HOUR, max_seconds=DAY,
+        ),
+        SolveMethod(dim=64),
+        Privacy(
+            clip=LARGEST_CLIP, row_clip=_row_bound(cohort), noise=0.0, separation=2,
+            cap=PARTICIPATIONS, delta=default_delta(expected.devices),
+        ),
+        Learning(
+            eta=round(min(0.5, 0.1 + part), 3), decay=round(0.22 ** (1 / total), 4),
+            row_step=0.1, min_support=PARTICIPATIONS + 1.0 if cohort >= LEAST_COHORT else 0.0,
+        ),
+        Scoring(),
+    )  # fmt: skip
+    why = _reasons(expected) | {
+        "round.max_updates": "a tenth of the devices",
+        "round.min_updates": "a round with fewer is abandoned; devices see this number",
+        "round.min_seconds": "collected at least so long, unless max_updates come first",
+        "round.total": "everybody is asked K times",
+        "privacy.clip": "S: the most that a device's default floor takes",
+        "privacy.row_clip": "2·sqrt(cohort/88): what one device can do to one item",
+        "privacy.noise": "NO PRIVACY GUARANTEE: devices join only if the app asks for less by name",
+        "privacy.separation": "b: never in two consecutive rounds",
+        "privacy.cap": "K: rounds that one device joins; more brought nothing",
+        "method.dim": "k: numbers per item",
+        "learning.eta": "0.1 and the share of the devices in a round",
+        "learning.decay": "a fifth of that in the last round",
+        "learning.settled": "round.total",
+        "learning.row_step": "the furthest a row moves in a step: against promoted items",
+        "learning.min_support": (
+            "K + 1: one device alone never has an item recommended"
+            if cohort >= LEAST_COHORT
+            else "0: so few devices that every item is recommended"
+        ),
+    }
+    return Recipe(settings, why, None)
+
+
+def _settings(
+    expected: Expected,
+    cohort: int,
+    limits: RoundLimits,
+    method: SolveMethod,
+    privacy: Privacy,
+    learning: Learning,
+    scoring: Scoring,
+) -> Settings:
+    return Settings(
+        round=limits,
+        method=method,
+        privacy=privacy,
+        learning=msgspec.structs.replace(
+            learning,
+            population=expected.devices,
+            density=float(f"{expected.density:.3g}"),
+            settled=limits.total,
+        ),
+        scoring=scoring,
+        enrolment=Enrolment(wait_steps=privacy.separation),
+    )
+
+
+def _reasons(expected: Expected) -> dict[str, str]:
+    """What is the same with and without a guarantee."""
+    return {
+        "learning.population": "N: devices expected",
+        "learning.density": f"p: {expected.history:g} of {expected.items} items in a history",
+        "privacy.delta": "min(1e-5, N^-1.1)",
+        "enrolment.wait_steps": "at least b, so that enrolling again does not shorten the rest",
+    }
+
+
+def _row_bound(cohort: int) -> float:
+    """What served against promoted items in cohorts of 20 to some hundred (docs/poisoning.md)."""
+    return round(min(5.0, max(1.0, 2.0 * math.sqrt(cohort / 88))), 1)
+
+
+def _too_few(expected: Expected, epsilon: float, noise: float, dim: int) -> str:
+    needed = devices_needed(expected, noise, dim)
+    return (
+        f"{expected.devices} devices are too few for epsilon {epsilon:g} with {expected.items}"
+        f" items: noise would drown what they say, and popular items would serve as well. It takes"
+        f" about {needed} devices; fewer with a larger --epsilon, fewer items, or longer histories"
+        f" (--history, now {expected.history:g}). --no-privacy guarantees nothing, by name"
+    )

@@ -1,0 +1,132 @@
+"""Settings from what an operator knows: they protect, they load, and nonsense is refused."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrap import Floor
+from fedrap.rounds.ledger import why_not
+from fedrap_coordinator.config_template import MEANING, render
+from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.privacy import recipe
+from fedrap_coordinator.privacy.recipe import Expected, derive, devices_needed, kept
+from fedrap_coordinator.settings import Settings, load
+from fedrap_core.privacy.statement import state_policy
+
+SIZES = st.integers(2, 2_000_000)
+GUARANTEES = st.one_of(st.none(), st.floats(0.5, 10.0))
+
+
+def test_the_defaults_are_those_of_the_recipe_for_ten_thousand_devices() -> None:
+    assert derive(Expected(10_000, 5000)).settings == Settings()
+
+
+def test_devices_with_the_default_floor_join_what_the_defaults_offer() -> None:
+    plan = Settings().plan()
+    assert why_not([], 1, plan, Floor()) is None
+    assert state_policy(plan.privacy).epsilon <= 8.0 < Floor().max_epsilon
+    assert plan.min_updates >= Floor().min_updates
+    assert plan.privacy.clip <= Floor().max_clip
+    assert Floor().min_updates == recipe.LEAST_COHORT
+    assert Floor().max_clip == recipe.LARGEST_CLIP
+
+
+@given(SIZES, st.integers(10, 200_000), GUARANTEES, st.floats(2, 500))
+def test_whatever_is_asked_for_is_kept_or_refused_with_what_it_would_take(
+    devices: int, items: int, epsilon: float | None, history: float
+) -> None:
+    expected = Expected(devices, items, epsilon, history)
+    try:
+        found = derive(expected)
+    except ConfigError:
+        with pytest.raises(ConfigError, match=r"too few.*It takes about"):
+            derive(expected)
+        assert epsilon is not None
+        return
+    rule, limits = found.settings.privacy, found.settings.round
+    assert limits.max_updates * rule.separation <= devices  # nobody is needed in two steps running
+    assert limits.total * limits.max_updates <= devices * rule.cap + limits.total
+    if epsilon is None:
+        assert rule.noise == 0.0
+        assert "NO PRIVACY GUARANTEE" in found.why["privacy.noise"]
+    else:
+        assert state_policy(rule).epsilon <= epsilon * 1.0001
+        assert why_not([], 1, found.settings.plan(), Floor()) is None
+
+
+@pytest.mark.parametrize("epsilon", [8.0, 4.0, 2.0])
+def test_as_many_devices_as_it_says_are_enough(epsilon: float) -> None:
+    few = Expected(100, 5000, epsilon)
+    with pytest.raises(ConfigError, match="too few") as refused:
+        derive(few)
+    needed = int(str(refused.value).partition("takes about ")[2].split()[0])
+    derive(Expected(needed, 5000, epsilon))
+    with pytest.raises(ConfigError, match="too few"):
+        derive(Expected(needed * 8 // 10, 5000, epsilon))
+
+
+def test_needed_devices_grow_with_items_and_noise() -> None:
+    usual = devices_needed(Expected(1, 1000), 1.0, 32)
+    assert devices_needed(Expected(1, 10_000), 1.0, 32) > usual
+    assert devices_needed(Expected(1, 1000), 3.0, 32) > usual
+
+
+def test_quality_kept_grows_with_the_signal() -> None:
+    shares = [kept(signal) for signal in (0.01, 0.1, 0.5, 1.3, 5.0, 100.0)]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] <= shares[-1] <= 1
+
+
+@pytest.mark.parametrize("every_key", [False, True])
+@pytest.mark.parametrize(
+    "expected",
+    [Expected(10_000, 5000), Expected(30, 50, None), Expected(6040, 3706, 2.0, 165)],
+    ids=["defaults", "pilot", "small epsilon"],
+)
+def test_the_file_loads_to_the_settings(
+    tmp_path: Path, expected: Expected, every_key: bool
+) -> None:
+    found = derive(expected)
+    path = tmp_path / "fedrap.toml"
+    path.write_text(render(found.settings, found.why, every_key), encoding="utf-8")
+    assert load(path, {}) == found.settings
+
+
+def test_every_key_has_a_meaning_and_every_reason_a_key() -> None:
+    tree = msgspec.to_builtins(Settings())
+    known = {
+        name if not isinstance(part, dict) else f"{name}.{key}"
+        for name, part in tree.items()
+        for key in (part if isinstance(part, dict) else [name])
+    }
+    assert set(MEANING) == known - {"scoring.name"}  # it is that of the method
+    for expected in (Expected(10_000, 5000), Expected(30, 50, None)):
+        assert set(derive(expected).why) <= known
+
+
+def test_expert_settings_are_written_only_if_asked_for() -> None:
+    found = derive(Expected(10_000, 5000))
+    short, whole = (
+        tomllib.loads(render(found.settings, found.why, all_)) for all_ in (False, True)
+    )
+    assert "ingest" not in short
+    assert "delay_seconds" in whole["ingest"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Expected(0, 100), Expected(100, 0), Expected(10, 10, 0.0), Expected(10, 10, math.nan),
+        Expected(10, 10, None, 0.0), Expected(10, 10, -8.0),
+    ],
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused(bad: Expected) -> None:
+    with pytest.raises(ConfigError, match="must be from"):
+        derive(bad)
