@@ -1,10 +1,10 @@
 """Everything at once against one coordinator, while honest devices finish their rounds. JSON out.
 
 Idle sockets that announce bodies, bodies that trickle, msgpack bombs, garbage, reconnect storms,
-and forged or replayed offers and updates, beside 200 honest devices, over loopback. Attackers,
-devices and the coordinator share the cores of one machine, so each kind of attacker is held to a
-rate: the rates are in the output. At the end every update that was said to be accepted must be in
-the database, in a released round or the open one.
+and forged offers and updates, beside 200 honest devices, over loopback. Attackers, devices and the
+coordinator share the cores of one machine, so each kind of attacker is held to a rate: the rates,
+the machine's load and the coordinator's share of a core are in the output. At the end every update
+that was said to be accepted must be in the database, in a released round or the open one.
 
     python benchmarks/soak_attack.py [--seconds 600] [--devices 200] [--json FILE]
 """
@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import multiprocessing
 import os
 import random
 import sys
@@ -23,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import msgspec
@@ -35,7 +37,7 @@ from fedrap_coordinator.store.engine import open_engine
 from fedrap_core.plan import Privacy
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Offer
-from testkit.crash_host import Running, Site, start
+from testkit.crash_host import Site, start
 from testkit.crash_walk import prepare, settings_for
 from testkit.load_client import CheapDevice, Connection, http_bytes, one_row
 
@@ -65,7 +67,6 @@ class Run:
     attacks: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)  # honest requests nobody answered
     releases: int = 1
-    last: dict[bytes, tuple[bytes, bytes]] = field(default_factory=dict)  # to be replayed
 
     @property
     def over(self) -> bool:
@@ -110,7 +111,6 @@ async def honest(run: Run, device: CheapDevice) -> None:
                 sent = await connection.send(device.sends(offer.round, body))
                 if sent.status == 200:
                     run.accepted.add((offer.round, device.id))
-                    run.last[device.id] = offer.round, body
                 elif sent.status == 503:
                     await asyncio.sleep(min(sent.retry_after, 1.0))
                     continue
@@ -181,15 +181,18 @@ async def storm(run: Run, chance: random.Random) -> None:
 
 
 async def forged(run: Run, chance: random.Random) -> None:
-    """Another's name, an old request again, an update of another device sent as one's own."""
+    """In another's name; or an update of another device, sent in a slot of one's own."""
     insider = chance.choice(run.insiders)
     victim = chance.choice(run.devices)
-    if run.last and chance.random() < 0.5:
-        round_id, body = chance.choice(list(run.last.values()))
-        await _raw(run, insider.sends(round_id, body), 5.0)
-        return
     false = CheapDevice(victim.number, key=insider.key, id=victim.id, nonce=2**40)
-    await _raw(run, false.asks(run.releases), 5.0)
+    if chance.random() < 0.5:
+        await _raw(run, false.asks(1), 5.0)
+        return
+    reply = await Connection("127.0.0.1", run.port).send(insider.asks(chance.randrange(1, 50)))
+    if reply.status == 200:  # a slot of its own, filled with another device's update
+        offer = decode(Offer, reply.body)
+        body = victim.sealed(offer, one_row(victim.number, DIM))
+        await _raw(run, insider.sends(offer.round, body), 5.0)
 
 
 ATTACKS: dict[str, Callable[[Run, random.Random], Awaitable[None]]] = {
@@ -221,6 +224,12 @@ def megabytes_of(pid: int) -> float:
     return pages * os.sysconf("SC_PAGESIZE") / 1e6
 
 
+def cpu_seconds_of(pid: int) -> float:
+    """What a process has worked, all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def watch(run: Run, pid: int) -> float:
     """The most memory that the coordinator had, MB."""
     most = 0.0
@@ -244,16 +253,35 @@ def lost_updates(url: str, run: Run) -> tuple[int, int]:
     return len(run.accepted - held), sum(phase == "released" for phase in phases.values())
 
 
-async def soak(running: Running, devices: list[CheapDevice], seconds: float) -> tuple[Run, float]:
-    """Honest devices and attackers side by side; the memory beside them."""
-    insiders, good = devices[:4], devices[4:]
-    run = Run(running.port, time.monotonic() + seconds, good, insiders)
-    assert running.process.pid is not None
-    watching = asyncio.create_task(watch(run, running.process.pid))
-    await asyncio.gather(
-        *(honest(run, one) for one in good), *(attacker(run, kind) for kind in ATTACKS)
-    )
-    return run, await watching
+def attack(run: Run, done: Pipe[object, object]) -> None:
+    """All kinds of attackers, in a process of their own: their work delays no honest device's."""
+
+    async def all_kinds() -> None:
+        await asyncio.gather(*(attacker(run, kind) for kind in ATTACKS))
+
+    asyncio.run(all_kinds())
+    done.send(dict(run.attacks))
+
+
+async def soak(run: Run, pid: int) -> float:
+    """Honest devices until the time is over; the most memory of the coordinator, MB."""
+    watching = asyncio.create_task(watch(run, pid))
+    await asyncio.gather(*(honest(run, one) for one in run.devices))
+    return await watching
+
+
+def soak_beside_attackers(run: Run, pid: int, alone: bool) -> float:
+    """The same with attackers beside them, unless they are to be alone."""
+    context = multiprocessing.get_context("fork")  # keys are no values that can be sent
+    here, there = context.Pipe()
+    process = context.Process(target=attack, args=(run, there))
+    if not alone:
+        process.start()
+    most = asyncio.run(soak(run, pid))
+    if not alone:
+        run.attacks.update(here.recv())
+        process.join()
+    return most
 
 
 def main() -> int:
@@ -261,6 +289,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--devices", type=int, default=200)
+    parser.add_argument("--alone", action="store_true", help="no attackers, to compare with")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fedrap-attack-") as name:
@@ -269,17 +298,22 @@ def main() -> int:
         running = start(Site(settings(url, arguments.devices), Path(name)))
         assert running is not None
         try:
-            run, most = asyncio.run(soak(running, devices, arguments.seconds))
-            alive = running.alive
+            assert running.process.pid is not None
+            ends = time.monotonic() + arguments.seconds
+            run = Run(running.port, ends, devices[4:], devices[:4])
+            most = soak_beside_attackers(run, running.process.pid, arguments.alone)
+            alive, worked = running.alive, cpu_seconds_of(running.process.pid)
         finally:
             running.kill()
         lost, releases = lost_updates(url, run)
-    p99 = float(np.quantile(run.asked, 0.99)) if run.asked else float("inf")
+    middle, p99 = np.quantile(run.asked or [np.inf], [0.5, 0.99]).tolist()
     result = {
         "seconds": arguments.seconds, "devices": arguments.devices, "attacks_per_second": RATES,
         "attacks": dict(run.attacks), "accepted": len(run.accepted), "releases": releases,
         "lost": lost, "unanswered": dict(+run.failed), "megabytes": round(most, 1),
-        "offers_asked": len(run.asked), "offer_p99_seconds": round(p99, 4),
+        "offers_asked": len(run.asked), "offer_p50_seconds": round(middle, 4),
+        "offer_p99_seconds": round(p99, 4),
+        "load": os.getloadavg()[0], "share_of_a_core": round(worked / arguments.seconds, 3),
         "holds": alive and not lost and releases > 1 and most < MEGABYTES and p99 < P99_SECONDS,
     }  # fmt: skip
     print(json.dumps(result))
