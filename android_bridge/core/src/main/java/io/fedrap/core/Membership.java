@@ -17,12 +17,16 @@ final class Membership {
     private final Transport transport;
     private final String token; // null: this device may not enrol
     private final Proof.Source attest; // null: nothing to prove with
+    private final Runnable check; // throws where nobody may be asked any more
 
-    Membership(DeviceState state, Transport transport, String token, Proof.Source attest) {
+    Membership(
+            DeviceState state, Transport transport, String token, Proof.Source attest,
+            Runnable check) {
         this.state = state;
         this.transport = transport;
         this.token = token;
         this.attest = attest;
+        this.check = check;
     }
 
     /** Who this device is, with a certificate that will last; null without a token. */
@@ -70,6 +74,7 @@ final class Membership {
         if (attest == null) {
             return Proof.NONE;
         }
+        check.run();
         try {
             return attest.prove(challenge);
         } catch (Exception error) { // the platform's service may be out of reach; try again later
