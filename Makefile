@@ -1,6 +1,6 @@
 # FedRAP. `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak page vectors clean
+.PHONY: help demo test check bench soak sbom audit page vectors clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -32,7 +32,7 @@ demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine,
 	@$(BIN)/fedrap-sim demo
 
 test: check $(VENV)/.chromium $(VENV)/.java ## lint, types, import contracts and the whole test suite
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 	@command -v mvn >/dev/null && command -v javac >/dev/null || echo \
 	  "android_bridge was NOT tested: no JDK or Maven here (apt install default-jdk-headless maven)" >&2
 
@@ -67,15 +67,33 @@ check: $(VENV)/.test ## lint, types and import contracts only
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
+bench soak: export PYTHONPATH := $(CURDIR)# for testkit, which is not in the wheel
+
 bench: $(VENV)/.test ## the short benchmarks, JSON under results/
 	@mkdir -p results
 	@set -e; for b in benchmarks/bench_*.py; do $(BIN)/python $$b --json results/$$(basename $$b .py).json; done
 
-soak: $(VENV)/.test ## long runs: kills at every point and 10,000 rounds with random ones; many demos
+soak: $(VENV)/.test ## long runs: kills at every point and 10,000 rounds with random ones; attacks; demos
 	@$(BIN)/python benchmarks/soak_kills.py --walk
 	@$(BIN)/python benchmarks/soak_kills.py --rounds 10000
+	@$(BIN)/python benchmarks/soak_attack.py
 	@$(BIN)/python benchmarks/soak.py
 	@$(UV) atheris && $(BIN)/python -m tests.fuzz.run_atheris --seconds 660
+
+sbom: $(BIN)/uv ## what a device and a coordinator bring with them, CycloneDX under results/
+	@mkdir -p results/sbom
+	@set -e; for extra in "" coordinator postgres; do \
+	  name=fedrap$${extra:+-$$extra}; \
+	  $(BIN)/uv pip compile --quiet --no-header --no-annotate --python $(BIN)/python pyproject.toml \
+	    $${extra:+--extra $$extra} -o results/sbom/$$name.txt; \
+	  $(BIN)/uv tool run --quiet --from cyclonedx-bom cyclonedx-py requirements --output-reproducible \
+	    --pyproject pyproject.toml --of JSON -o results/sbom/$$name.json results/sbom/$$name.txt \
+	    2>results/sbom/log || { cat results/sbom/log >&2; exit 1; }; \
+	  echo results/sbom/$$name.json; done
+
+audit: sbom ## known weaknesses of what `make sbom` lists; asks an advisory service over the network
+	@set -e; for list in results/sbom/*.txt; do \
+	  $(BIN)/uv tool run --quiet pip-audit --disable-pip --no-deps -r $$list; done
 
 vectors: $(VENV)/.test ## write spec/vectors and openapi.json anew (a test fails when they differ)
 	@$(BIN)/python spec/make_vectors.py

@@ -1,5 +1,6 @@
 """Settings of the whole suite."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from fedrap_coordinator.store import engine
@@ -12,3 +13,21 @@ settings.load_profile("fedrap")
 
 # What a failing power supply would lose is not what these tests are about; a kill -9 loses nothing.
 engine.SYNCHRONOUS = "NORMAL"
+
+# The longest files, longest first: whoever runs files side by side begins with them, so that none
+# of them is left over at the end, when the other cores have nothing to do.
+LONG = (
+    "test_conformance.py", "test_reproduce.py", "test_scenarios_run.py", "test_process.py",
+    "test_fault_walk.py", "methods/test_contract.py", "test_accountants.py", "test_stores_agree.py",
+    "evaluation/test_runner.py", "test_solve_engine.py", "test_canary_audit.py", "test_fork.py",
+    "test_idle_sockets.py", "test_compute.py", "test_paper_methods.py", "test_demo.py",
+    "test_operator_page.py", "test_kill.py", "test_three_processes.py", "test_databases_fail.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        return next((at for at, name in enumerate(LONG) if path.endswith(f"/{name}")), len(LONG))
+
+    items.sort(key=place)

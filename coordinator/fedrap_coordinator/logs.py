@@ -26,10 +26,11 @@ class JsonLines(logging.Formatter):
 
 
 def configure_logs(level: str = "INFO") -> None:
-    """Send this package's events to stderr; called by the command line only."""
+    """Send the events of this package and of its server to stderr; by the command line only."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    root = logging.getLogger("fedrap_coordinator")
-    root.handlers[:] = [handler]
-    root.setLevel(level)
-    root.propagate = False
+    for name in ("fedrap_coordinator", "aiohttp.server"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(level)
+        logger.propagate = False

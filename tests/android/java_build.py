@@ -21,6 +21,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BRIDGE = ROOT / "android_bridge"
 OLDEST_JDK = 11
+QUICK_JVM = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # for processes of some seconds
 MISSING = "no JDK 11 and Maven here: apt install default-jdk-headless maven"
 
 
@@ -89,7 +90,8 @@ def build_java() -> JavaBuild:
 def _build(maven: str) -> JavaBuild:
     for module in JavaBuild(0, "").modules:  # reports of tests that are gone must not count
         shutil.rmtree(BRIDGE / module / "target" / "surefire-reports", ignore_errors=True)
-    command = [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", "verify"]
+    quick = f"-DargLine={' '.join(QUICK_JVM)}"
+    command = [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", quick, "verify"]
     done = _run([*command, "--offline"])
     if done.returncode and "offline" in done.stdout:  # a first run has to fetch plugins
         done = _run([*command, "--no-transfer-progress"])
@@ -98,5 +100,10 @@ def _build(maven: str) -> JavaBuild:
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=BRIDGE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=BRIDGE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"MAVEN_OPTS": " ".join(QUICK_JVM)},
     )

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import gzip
 import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from unittest.mock import Mock
 
+import aiohttp
+import msgspec
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.permissions import Role
+from fedrap_coordinator.app import ADMIN_RUNNER
 from fedrap_coordinator.http import dashboard
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.http.limits import RequestLimits
-from fedrap_coordinator.settings import Limits, Settings
+from fedrap_coordinator.settings import AdminApi, Limits, Settings
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.engine import copy_database
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.sql import SqlStore
@@ -22,6 +30,9 @@ from fedrap_core.privacy.mechanisms import adapted_clip
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Catalogue
 from testkit.harness import ITEMS, serve, small_settings
+from testkit.postgres import postgres_url
+
+WITH_ADMINS = msgspec.structs.replace(small_settings(), admin=AdminApi(port=0))
 
 
 def mode_of(path: Path) -> int:
@@ -114,3 +125,67 @@ async def test_a_new_item_is_in_the_next_catalogue() -> None:
         assert after.count == before.count + 1
         assert after.version > before.version
         assert after.items.endswith(b"brand-new\n")
+
+
+@asynccontextmanager
+async def admin_process(url: str) -> AsyncIterator[str]:
+    """The admin address of one more process over this database."""
+    async with serve(WITH_ADMINS, SqlStore(url)) as served:
+        yield f"http://127.0.0.1:{served.app[ADMIN_RUNNER].addresses[0][1]}"
+
+
+async def signed_in(http: aiohttp.ClientSession, address: str, token: str) -> str:
+    """The cookie of a new session."""
+    async with http.post(f"{address}/session", json={"token": token}) as answer:
+        assert answer.status == 200
+        return answer.cookies[dashboard.COOKIE].value
+
+
+async def looks(http: aiohttp.ClientSession, address: str, cookie: str) -> int:
+    """What a thief of this cookie is answered."""
+    headers = {"Cookie": f"{dashboard.COOKIE}={cookie}"}
+    async with http.get(f"{address}/admin/v1/overview", headers=headers) as answer:
+        return answer.status
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+async def test_a_cookie_is_dead_after_sign_out_everywhere_and_for_good(
+    database: str, tmp_path: Path
+) -> None:
+    """0.1 only asked the browser to forget it: a copy looked on until it ended by itself."""
+    url = f"sqlite:///{tmp_path / 'fedrap.sqlite'}" if database == "sqlite" else postgres_url()
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
+        async with admin_process(url) as one, admin_process(url) as other:
+            store = SqlStore(url)
+            await store.open()
+            admin = AdminActions(store, WITH_ADMINS, SYSTEM, "test")
+            token = (await admin.add_admin("ann", Role.VIEWER)).token
+            await store.close()
+            stolen, second = [await signed_in(http, one, token) for _ in range(2)]
+            assert stolen != second
+            assert [await looks(http, place, stolen) for place in (one, other)] == [200, 200]
+            headers = {"Cookie": f"{dashboard.COOKIE}={stolen}"}
+            async with http.delete(f"{one}/session", headers=headers) as answer:
+                assert answer.status == 200
+            assert [await looks(http, place, stolen) for place in (one, other)] == [401, 401]
+            assert await looks(http, other, second) == 200  # another browser stays signed in
+        async with admin_process(url) as restarted:
+            assert await looks(http, restarted, stolen) == 401
+            assert await looks(http, restarted, second) == 200
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_what_is_kept_of_ended_sessions_goes_when_they_are_over(
+    kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "fedrap.sqlite"
+    store = MemoryStore() if kind == "memory" else SqlStore(f"sqlite:///{path}")
+    await store.open()
+    await store.end_session(b"a" * 16, until=10.0, now=1.0)
+    await store.end_session(b"a" * 16, until=10.0, now=2.0)  # signing out twice is no error
+    assert await store.session_ended(b"a" * 16)
+    assert not await store.session_ended(b"b" * 16)
+    await store.end_session(b"b" * 16, until=30.0, now=10.0)
+    assert not await store.session_ended(b"a" * 16)  # its cookie has ended by itself
+    assert await store.session_ended(b"b" * 16)
+    await store.close()

@@ -6,6 +6,7 @@ that was running went on asking until it came to its commit.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fedrap import CoordinatorUnreachable, FedRap
+from fedrap.transport import NO_PROOF, Proof
 from fedrap_core.wire import problems
 from tests.sdk.made import MadeCoordinator, a_device, a_release, refused
 
@@ -128,3 +130,53 @@ def test_erasing_asks_to_be_forgotten_also_after_a_withdrawal(tmp_path: Path) ->
     device.consent(train=False, policy="no")
     assert device.erase().coordinator_confirmed
     assert coordinator.calls[-1] == "forget"
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "raising"])
+def test_the_apps_token_is_not_asked_for_after_a_withdrawal_nor_used(
+    tmp_path: Path, moment: str
+) -> None:
+    """Whoever made the token knows this device is about to enrol: the user has said no to that."""
+    coordinator = MadeCoordinator()
+    called: list[str] = []
+    told: list[Exception] = []
+
+    def withdraw() -> None:
+        device.consent(train=False, policy="no")
+
+    def token() -> str:
+        called.append("token")
+        if moment != "before":
+            withdraw()
+        if moment == "raising":
+            raise OSError("the backend is out of reach")
+        return "token"
+
+    def unmet() -> str | None:  # asked last, after the look at the consent
+        if moment == "before":
+            withdraw()
+        return None
+
+    device = FedRap.open(tmp_path, transport=coordinator, token=token)
+    with device:
+        device.consent(train=True, policy="test")
+        device.record("item-1")
+        report = asyncio.run(device._session.run_round(told.append, unmet=unmet))
+        assert (report.joined, report.blocked_by) == (False, "no-consent")
+    assert called == ([] if moment == "before" else ["token"])
+    assert (coordinator.calls, told) == ([], [])
+
+
+def test_nothing_is_attested_after_a_withdrawal_either(tmp_path: Path) -> None:
+    coordinator = MadeCoordinator()
+
+    def attest(challenge: bytes) -> Proof:
+        device.consent(train=False, policy="no")
+        return NO_PROOF
+
+    device = FedRap.open(tmp_path, transport=coordinator, token="token", attest=attest)
+    with device:
+        device.consent(train=True, policy="test")
+        device.record("item-1")
+        assert device.run_round().blocked_by == "no-consent"
+    assert coordinator.calls == []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -41,6 +43,22 @@ separation = 2
 [enrolment]
 wait_steps = 0
 """
+
+
+BROKEN = [  # what is no HTTP, and who hangs up in the middle of a body
+    b"\x16\x03\x01\x02\x00",
+    b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 9000 + b"\r\n\r\n",
+    b"POST /v1/enrol HTTP/1.1\r\nHost: f\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /v1/enrol HTTP/1.1\r\nHost: f\r\nContent-Length: 50\r\n\r\nx",
+]
+
+
+def _send(port: int, raw: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as peer:
+        peer.sendall(raw)
+        peer.shutdown(socket.SHUT_WR)
+        while peer.recv(4096):
+            pass
 
 
 def _free_port() -> int:
@@ -87,14 +105,32 @@ def _answers(folder: Path, port: int, process: subprocess.Popen[bytes]) -> bool:
         return False
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], str]:
+    """A folder with twelve items, and tokens of devices and of an admin, by the commands."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "fedrap.toml").write_text(CONFIG.format(port=_free_port()))
+    (folder / "items.txt").write_text("\n".join(f"item-{row}" for row in range(12)))
+    _command(folder, "items", "add", "items.txt")
+    tokens = _command(folder, "tokens", "4").stdout.split()
+    ann = _command(folder, "admin", "add", "ann", "--role", "viewer").stdout.strip()
+    return folder, tokens, ann
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> tuple[Path, int, list[str]]:
-    """A folder with a config, twelve items and tokens, made by the operator's own commands."""
+def site(made: tuple[Path, list[str], str], tmp_path: Path) -> tuple[Path, int, list[str]]:
+    """A copy of it, with a port of its own."""
+    shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
     port = _free_port()
     (tmp_path / "fedrap.toml").write_text(CONFIG.format(port=port))
-    (tmp_path / "items.txt").write_text("\n".join(f"item-{row}" for row in range(12)))
-    _command(tmp_path, "items", "add", "items.txt")
-    return tmp_path, port, _command(tmp_path, "tokens", "4").stdout.split()
+    return tmp_path, port, made[1]
+
+
+def _with_admin_port(folder: Path) -> int:
+    own = _free_port()
+    with (folder / "fedrap.toml").open("a") as config:
+        config.write(f"[admin]\nport = {own}\n")
+    return own
 
 
 def _join(folder: Path, port: int, number: int, token: str) -> bool:
@@ -148,9 +184,15 @@ def test_no_log_line_names_a_device_a_key_or_a_token(site: tuple[Path, int, list
     with _serving(folder, port):
         for number, token in enumerate(tokens):
             assert _join(folder, port, number, token)
+        for broken in BROKEN:
+            _send(port, broken)
         _status_with(folder, '"releases": 2')
     log = (folder / "log.jsonl").read_text()
-    assert '"event": "released"' in log
+    lines = [line for line in log.splitlines() if not line.startswith("coordinator on ")]
+    events = [json.loads(line)["event"] for line in lines]  # and nothing else
+    assert "released" in events
+    assert not any("internal" in event for event in events)
+    assert "127.0.0.1" not in log.replace(f"127.0.0.1:{port}", "")  # where it listens, no more
     secrets = [path.read_text().strip() for path in (folder / "keys").glob("*.key")]
     assert len(secrets) == 4  # noise, authority, and two sealing keys
     for secret in [*tokens, *secrets]:
@@ -159,13 +201,10 @@ def test_no_log_line_names_a_device_a_key_or_a_token(site: tuple[Path, int, list
 
 
 def test_the_admin_api_listens_on_its_own_port_for_those_with_a_token(
-    site: tuple[Path, int, list[str]],
+    site: tuple[Path, int, list[str]], made: tuple[Path, list[str], str]
 ) -> None:
     folder, port, _ = site
-    own = _free_port()
-    with (folder / "fedrap.toml").open("a") as config:
-        config.write(f"[admin]\nport = {own}\n")
-    token = _command(folder, "admin", "add", "ann", "--role", "viewer").stdout.strip()
+    own, token = _with_admin_port(folder), made[2]
     with _serving(folder, port) as process:
         url = f"http://127.0.0.1:{own}/admin/v1/status"
         request = Request(url, headers={"Authorization": f"Bearer {token}"})
@@ -188,13 +227,12 @@ async def test_the_sync_form_of_run_round_is_for_code_without_a_loop(tmp_path: P
         assert report.blocked_by == "no-consent"
 
 
-def test_sigterm_ends_an_open_page_too(site: tuple[Path, int, list[str]]) -> None:
+def test_sigterm_ends_an_open_page_too(
+    site: tuple[Path, int, list[str]], made: tuple[Path, list[str], str]
+) -> None:
     """A stream has no end of its own; it must not keep the process."""
     folder, port, _ = site
-    own = _free_port()
-    with (folder / "fedrap.toml").open("a") as config:
-        config.write(f"[admin]\nport = {own}\n")
-    token = _command(folder, "admin", "add", "ann", "--role", "viewer").stdout.strip()
+    own, token = _with_admin_port(folder), made[2]
     with _serving(folder, port) as process:
         address = f"http://127.0.0.1:{own}/events"
         request = Request(address, headers={"Authorization": f"Bearer {token}"})

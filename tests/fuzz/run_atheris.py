@@ -1,4 +1,4 @@
-"""atheris over every decoder: guided by coverage, for as long as is wanted. JSON out.
+"""atheris over every decoder and the coordinator's HTTP side, for as long as is wanted. JSON out.
 
 python -m tests.fuzz.run_atheris --seconds 60 [--json FILE]     (pip install atheris)
 """
@@ -14,16 +14,25 @@ import sys
 import tempfile
 from pathlib import Path
 
+HTTP = "http"
+HTTP_SHARE = 6  # it is slower than a decoder, and has more to find
+
 
 def _one(name: str, seconds: int, corpus: str) -> None:
     """In a process of its own: libFuzzer never comes back."""
     import atheris
 
     with atheris.instrument_imports(include=["fedrap_core", "fedrap_coordinator", "msgpack"]):
+        from tests.fuzz.http_target import HttpTarget
         from tests.fuzz.targets import feed
 
+    http = HttpTarget() if name == HTTP else None
+
     def target(raw: bytes) -> None:
-        feed(name, bytes(raw))
+        if http is None:
+            feed(name, bytes(raw))
+        else:
+            http.feed(bytes(raw))
 
     limits = [f"-max_total_time={seconds}", "-rss_limit_mb=1024", "-max_len=4096", "-verbosity=0"]
     atheris.Setup([sys.argv[0], *limits, corpus], target)
@@ -42,19 +51,25 @@ def main(argv: list[str] | None = None) -> int:
         _one(arguments.target, arguments.seconds, arguments.corpus)
         return 0
     from tests.core.messages_made import ALL_MESSAGES
+    from tests.fuzz.seeds import HTTP_SEEDS
     from tests.fuzz.targets import TARGETS
 
-    each = max(1, arguments.seconds // len(TARGETS))
+    each = max(1, arguments.seconds // (len(TARGETS) + HTTP_SHARE))
     found = {}
     with tempfile.TemporaryDirectory() as corpus:
         for number, kind in enumerate(ALL_MESSAGES):  # something to start from
             tag = kind.__struct_config__.tag
             seed = b"\x82\xa1v\x01\xa4type" + bytes([0xA0 | len(str(tag))]) + str(tag).encode()
             (Path(corpus) / f"seed{number}").write_bytes(seed)
-        for name in TARGETS:
+        http_corpus = Path(corpus) / "http"
+        http_corpus.mkdir()
+        for number, seed in enumerate(HTTP_SEEDS):
+            (http_corpus / f"seed{number}").write_bytes(seed)
+        for name in (*TARGETS, HTTP):
+            here, share = (http_corpus, HTTP_SHARE) if name == HTTP else (Path(corpus), 1)
             done = subprocess.run(
                 [sys.executable, "-m", "tests.fuzz.run_atheris", "--target", name, "--corpus",
-                 corpus, "--seconds", str(each)],
+                 str(here), "--seconds", str(each * share)],
                 capture_output=True, text=True, env=os.environ | {"PYTHONPATH": os.getcwd()},
                 cwd=os.getcwd(),
             )  # fmt: skip

@@ -28,6 +28,7 @@ from fedrap_coordinator.commands.output import (
     show,
 )
 from fedrap_coordinator.commands.privacy import add_privacy
+from fedrap_coordinator.http.problems import ServerEvents
 from fedrap_coordinator.identity.attestation import Attestation
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
@@ -83,6 +84,7 @@ def _check_config(arguments: argparse.Namespace) -> int:
 def _serve(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
     configure_logs()
+    logging.getLogger("aiohttp.server").addFilter(ServerEvents())
     keyring = open_keyring(Path(settings.keys))
     app = create_app(settings, SqlStore(settings.database), keyring)
     app.on_startup.append(_settle_memory)

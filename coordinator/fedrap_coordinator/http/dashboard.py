@@ -1,9 +1,10 @@
 """The operator's dashboard over HTTP: its files, sign-in, and the stream that keeps it true.
 
-A browser stays signed in with a cookie that this coordinator signed: when it ends and the hash of
-the bearer token, under an HMAC whose key all processes share through the store. Who is no admin any
-more loses the session with the next request. With a cookie one can only look: what changes
-something wants the bearer token itself.
+A browser stays signed in with a cookie that this coordinator signed: a random id, when it ends and
+the hash of the bearer token, under an HMAC whose key all processes share through the store. Signing
+out writes the id into the store until the cookie would have ended: no copy of it is good any more,
+in no process. Who is no admin any more loses the session with the next request. With a cookie one
+can only look: what changes something wants the bearer token itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -32,21 +33,30 @@ COOKIE = "fedrap-session"
 KEY_NAME = "session-key"
 
 
-def make_session(key: bytes, digest: bytes, until: float) -> str:
-    """The value of the cookie; `digest` is that of the bearer token."""
-    said = f"{int(until)}.{digest.hex()}"
+class Session(NamedTuple):
+    """What a cookie says."""
+
+    id: bytes
+    until: int
+    digest: bytes  # of the bearer token
+
+
+def make_session(key: bytes, session: Session) -> str:
+    """The value of the cookie."""
+    said = f"{session.id.hex()}.{session.until}.{session.digest.hex()}"
     return f"{said}.{_mac(key, said)}"
 
 
-def read_session(key: bytes, cookie: str, now: float) -> bytes | None:
-    """The digest of the token it was made for; None when it is over or not ours."""
+def read_session(key: bytes, cookie: str, now: float) -> Session | None:
+    """What we wrote into it; None when it is over or not ours."""
     said, _, mac = cookie.rpartition(".")
     if not hmac.compare_digest(mac.encode("utf-8", "replace"), _mac(key, said).encode()):
         return None
-    until, _, digest = said.partition(".")
-    if int(until) <= now:
+    fields = said.split(".")
+    if len(fields) != 3:  # of a version before sessions had ids
         return None
-    return bytes.fromhex(digest)
+    session = Session(bytes.fromhex(fields[0]), int(fields[1]), bytes.fromhex(fields[2]))
+    return session if session.until > now else None
 
 
 def _mac(key: bytes, said: str) -> str:
@@ -118,11 +128,20 @@ async def who_is(request: web.Request) -> AdminRecord | None:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token:
         return await store.admin_of(token_digest(token.strip()))
-    cookie = request.cookies.get(COOKIE)
-    if cookie is None or request.method != "GET":
+    if request.method != "GET":
         return None
-    digest = read_session(await _key(request.app), cookie, request.app[SOURCES].clock())
-    return None if digest is None else await store.admin_of(digest)
+    session = await _session_of(request)
+    if session is None or await store.session_ended(session.id):
+        return None
+    return await store.admin_of(session.digest)
+
+
+async def _session_of(request: web.Request) -> Session | None:
+    """What the cookie says, if it is ours and not over; it may have been ended."""
+    cookie = request.cookies.get(COOKIE)
+    if cookie is None:
+        return None
+    return read_session(await _key(request.app), cookie, request.app[SOURCES].clock())
 
 
 async def _key(app: web.Application) -> bytes:
@@ -143,7 +162,9 @@ async def _sign_in(request: web.Request) -> web.Response:
     if known is None:
         raise Refusal(problems.UNKNOWN_ADMIN)
     seconds = settings.session_hours * 3600
-    cookie = make_session(await _key(request.app), digest, request.app[SOURCES].clock() + seconds)
+    sources = request.app[SOURCES]
+    session = Session(sources.token_bytes(16), int(sources.clock() + seconds), digest)
+    cookie = make_session(await _key(request.app), session)
     answer = web.json_response({"name": known.name, "role": known.role})
     answer.set_cookie(
         COOKIE, cookie, max_age=int(seconds), httponly=True, samesite="Strict", path="/",
@@ -166,6 +187,11 @@ async def _session(request: web.Request) -> web.Response:
 
 
 async def _sign_out(request: web.Request) -> web.Response:
+    """Ends the session for whoever has its cookie; without one there is nothing to end."""
+    session = await _session_of(request)
+    if session is not None:
+        now = request.app[SOURCES].clock()
+        await request.app[STORE].end_session(session.id, session.until, now)
     answer = web.json_response({"signed_out": True})
     answer.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
     return answer

@@ -95,7 +95,7 @@ class RequestLimits:
         """The body, read within its bounds; it stays in hand until the request is answered.
 
         Raises:
-            Refusal: too large, too slow, or there is no room for it now.
+            Refusal: too large, too slow, cut off, or there is no room for it now.
         """
         intake, serve = self._intakes[id(request)], self._settings.serve
         loop, parts = asyncio.get_running_loop(), []
@@ -114,6 +114,11 @@ class RequestLimits:
             raise Refusal(
                 problems.UNAVAILABLE, "the body did not come in time", _BUSY_SECONDS
             ) from None
+        except (ConnectionError, RuntimeError, web.RequestPayloadError) as error:
+            if request.transport is not None and not isinstance(error, web.RequestPayloadError):
+                raise
+            # Who hangs up or sends no HTTP is no bug of ours, and reads no answer.
+            raise Refusal(problems.MALFORMED, "the body was cut off") from None
         finally:
             intake.scope = None
             self._reading.pop(intake, None)

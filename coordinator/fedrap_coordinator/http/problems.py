@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from fedrap_coordinator.errors import Refusal, refusal_of
@@ -22,6 +23,19 @@ _HTTP_ERRORS = {
     405: problems.METHOD_NOT_ALLOWED,
     413: problems.TOO_LARGE,
 }
+
+
+class ServerEvents(logging.Filter):
+    """For the log of the server below us: bugs only, and no addresses.
+
+    What is no HTTP is the business of whoever sent it: a stranger could fill the disk with it.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for what a peer did; the rest loses its words, which name the peer."""
+        error = record.exc_info[1] if record.exc_info else None
+        record.msg, record.args = "internal error of the server", ()
+        return not isinstance(error, HttpProcessingError | ConnectionError | UnicodeError)
 
 
 class ProblemAnswer(web.Response):

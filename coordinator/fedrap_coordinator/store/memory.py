@@ -76,6 +76,7 @@ class MemoryStore:
     _devices: dict[bytes, DeviceRecord] = field(default_factory=dict)
     _issuers: dict[str, Issuer] = field(default_factory=dict)
     _admins: dict[str, tuple[AdminRecord, bytes]] = field(default_factory=dict)
+    _ended: dict[bytes, float] = field(default_factory=dict)  # session -> when its cookie ends
     _audit: list[AuditRow] = field(default_factory=list)
     _rounds: dict[bytes, tuple[Round, bytes]] = field(default_factory=dict)
     _closed: dict[bytes, float] = field(default_factory=dict)
@@ -488,6 +489,13 @@ class MemoryStore:
 
     async def admin_of(self, digest: bytes) -> AdminRecord | None:
         return next((one for one, known in self._admins.values() if known == digest), None)
+
+    async def end_session(self, session: bytes, until: float, now: float) -> None:
+        self._ended = {one: end for one, end in self._ended.items() if end > now}
+        self._ended[session] = until
+
+    async def session_ended(self, session: bytes) -> bool:
+        return session in self._ended
 
     async def write_audit(self, entry: AuditEntry) -> None:
         self._written(entry, True)

@@ -323,6 +323,14 @@ class Store(Protocol):
         """Whose bearer token has this SHA-256?"""
         ...
 
+    def end_session(self, session: bytes, until: float, now: float) -> Awaitable[None]:
+        """No cookie with this id is good any more; kept until it would have ended by itself."""
+        ...
+
+    def session_ended(self, session: bytes) -> Awaitable[bool]:
+        """Did somebody sign out of it?"""
+        ...
+
     def write_audit(self, entry: AuditEntry) -> Awaitable[None]:
         """Append to the audit."""
         ...

@@ -180,6 +180,13 @@ admin = sa.Table(
     sa.Column("added_at", sa.Float, nullable=False),
 )
 
+ended_session = sa.Table(  # browsers that signed out before their cookie ended
+    "ended_session",
+    metadata,
+    sa.Column("id", sa.LargeBinary(16), primary_key=True),
+    sa.Column("until", sa.Float, nullable=False, index=True),
+)
+
 audit = sa.Table(
     "audit",
     metadata,

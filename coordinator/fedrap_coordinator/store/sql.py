@@ -211,6 +211,8 @@ class SqlStore:
     remove_admin = transaction(sql_admin.remove_admin)
     admins = reading(sql_admin.admins)
     admin_of = reading(sql_admin.admin_of)
+    end_session = transaction(sql_admin.end_session)
+    session_ended = reading(sql_admin.session_ended)
     write_audit = transaction(sql_admin.write_audit)
     audit_rows = reading(sql_admin.audit_rows)
     add_refusals = transaction(sql_admin.add_refusals)

@@ -76,6 +76,18 @@ def admin_of(db: sa.Connection, digest: bytes) -> AdminRecord | None:
     return None if row is None else AdminRecord(*row)
 
 
+def end_session(db: sa.Connection, session: bytes, until: float, now: float) -> None:
+    """Keep its id while the cookie would be good; those that are over by now are dropped."""
+    db.execute(t.ended_session.delete().where(t.ended_session.c.until <= now))
+    insert_once(db, t.ended_session, id=session, until=until)
+
+
+def session_ended(db: sa.Connection, session: bytes) -> bool:
+    """Did somebody sign out of it?"""
+    e = t.ended_session.c
+    return db.execute(sa.select(e.id).where(e.id == session)).first() is not None
+
+
 def write_audit(db: sa.Connection, entry: AuditEntry) -> None:
     """Append; one writer at a time, for each row is chained to the one before."""
     if db.dialect.name == "postgresql":

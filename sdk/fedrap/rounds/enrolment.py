@@ -12,12 +12,14 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from fedrap.errors import AnotherAuthority, CoordinatorUnreachable
 from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.transport import NO_PROOF, Proof, Transport
+from fedrap.transport.consented import ConsentWithdrawn, call_app
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.errors import FedRapError, SignatureInvalid
 from fedrap_core.wire.certificates import enrol_challenge, read_certificate, renew_challenge
@@ -93,7 +95,10 @@ class Membership:
         if self._attest is None:
             return NO_PROOF
         try:
-            return await asyncio.to_thread(self._attest, challenge)
+            attest = partial(self._attest, challenge)
+            return await asyncio.to_thread(call_app, self._state.consented, attest)
+        except ConsentWithdrawn:
+            raise
         except Exception as error:  # the platform's service may be out of reach; try again later
             raise CoordinatorUnreachable(f"no attestation: {type(error).__name__}") from error
 

@@ -21,7 +21,7 @@ from fedrap.rounds.sync import sync
 from fedrap.trainers.protocol import Trainer
 from fedrap.trainers.select import Choice, choose_trainer, make_trainer
 from fedrap.transport import Transport
-from fedrap.transport.consented import ConsentedTransport, ConsentWithdrawn
+from fedrap.transport.consented import ConsentedTransport, ConsentWithdrawn, call_app
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import BrokenModel, ForkedLog, SignatureInvalid
 from fedrap_core.wire.problems import NOT_ENROLLED, Family
@@ -169,6 +169,8 @@ class RoundSession:
     ) -> RoundReport:
         try:
             token = await self._token() if device.credentials is None else None
+        except ConsentWithdrawn:
+            return RoundReport(False, eligibility.NO_CONSENT)
         except Exception as error:  # the app's own callable: its backend may be out of reach
             on_error(error)
             return RoundReport(False, eligibility.NO_TOKEN)
@@ -238,7 +240,9 @@ class RoundSession:
     async def _token(self) -> str | None:
         """For a device that is not enrolled; an app's callable may block, so not in the loop."""
         token = self._access.token
-        return await asyncio.to_thread(token) if callable(token) else token
+        if not callable(token):
+            return token
+        return await asyncio.to_thread(call_app, self._state.consented, token)
 
     def _consented(self, transport: Transport) -> Transport:
         return ConsentedTransport(transport, self._state.consented)

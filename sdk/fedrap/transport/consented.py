@@ -7,6 +7,7 @@ any thread stops a round or a sync before its next request.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from fedrap.transport import NO_PROOF, Proof, Transport
 from fedrap.transport.credentials import Signer
@@ -23,7 +24,29 @@ from fedrap_core.wire.messages import (
 
 
 class ConsentWithdrawn(FedRapError):
-    """The user took the consent back; the request was not made."""
+    """The user took the consent back; nothing more was asked of anybody."""
+
+
+T = TypeVar("T")
+
+
+def call_app(consented: Callable[[], bool], call: Callable[[], T]) -> T:
+    """What a callable of the app's gives, which may itself ask somebody over the network.
+
+    Raises:
+        ConsentWithdrawn: it was not called, or what came of it, good or bad, is not used.
+    """
+    check_consent(consented)
+    try:
+        return call()
+    finally:
+        check_consent(consented)
+
+
+def check_consent(consented: Callable[[], bool]) -> None:
+    """Raises ConsentWithdrawn unless there is consent now."""
+    if not consented():
+        raise ConsentWithdrawn("the user took the consent back")
 
 
 class ConsentedTransport:
@@ -34,8 +57,7 @@ class ConsentedTransport:
         self._consented = consented
 
     def _check(self) -> None:
-        if not self._consented():
-            raise ConsentWithdrawn("the user took the consent back")
+        check_consent(self._consented)
 
     async def enrol(self, token: str, public_key: bytes, proof: Proof = NO_PROOF) -> Enrolled:
         self._check()

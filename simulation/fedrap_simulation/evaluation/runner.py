@@ -52,16 +52,19 @@ class Request:
 
 
 class Evaluation:
-    """Answers questions about one set of data; splits and tuned settings are made once."""
+    """Answers questions about one set of data; splits and tuned settings are made once.
 
-    def __init__(self, request: Request) -> None:
+    Who asks many requests of the same data gives it, so that it is not read for each of them.
+    """
+
+    def __init__(self, request: Request, data: Interactions | None = None) -> None:
         if request.seeds < 1:
             raise BadData("at least one seed is needed")
         if request.split not in (None, *get_args(SplitKind)):
             raise BadData(f"there is no split {request.split!r}: {', '.join(get_args(SplitKind))}")
         self._request = request
         self._cache = AnswerCache(request.cache)
-        self._data: Interactions | None = None
+        self._data = data
         self._splits: dict[int, Split] = {}
         self._tuned: dict[str, tuple[Method, float]] = {}
         for name in request.methods:  # a wrong name shows before an hour of work

@@ -158,7 +158,7 @@ class Bench:
             cache=self._rows,
             changes={ask.method: self.frame.changes(ask)},
         )
-        evaluation, cache = Evaluation(request), AnswerCache(self._rows)
+        evaluation, cache = Evaluation(request, self.data), AnswerCache(self._rows)
         self.computed += sum(cache.get(one) is None for one in evaluation.questions())
 
         def tell(_method: str, seed: int, done: float, words: str) -> None:

@@ -17,7 +17,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER
-from fedrap_coordinator.http.dashboard import COOKIE, FILES, MONITOR, make_session, read_session
+from fedrap_coordinator.http.dashboard import (
+    COOKIE,
+    FILES,
+    MONITOR,
+    Session,
+    make_session,
+    read_session,
+)
 from fedrap_coordinator.settings import AdminApi
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.memory import MemoryStore
@@ -151,8 +158,9 @@ async def test_the_stream_sends_the_document_at_once_and_again(api: AdminClient)
 
 
 def test_a_session_is_ours_and_ends() -> None:
-    cookie = make_session(b"key", b"d" * 32, 100.0)
-    assert read_session(b"key", cookie, 99.0) == b"d" * 32
+    session = Session(b"i" * 16, 100, b"d" * 32)
+    cookie = make_session(b"key", session)
+    assert read_session(b"key", cookie, 99.0) == session
     assert read_session(b"key", cookie, 100.0) is None
     assert read_session(b"other", cookie, 99.0) is None
     for spoilt in (

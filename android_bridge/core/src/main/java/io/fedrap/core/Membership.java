@@ -18,14 +18,17 @@ final class Membership {
     private final Transport transport;
     private final String token; // null: this device may not enrol
     private final Proof.Source attest; // null: nothing to prove with
+    private final Runnable check; // throws where nobody may be asked any more
     private final byte[] pinned; // null: the app pins no authority
 
     Membership(
-            DeviceState state, Transport transport, String token, Proof.Source attest, byte[] pinned) {
+            DeviceState state, Transport transport, String token, Proof.Source attest,
+            Runnable check, byte[] pinned) {
         this.state = state;
         this.transport = transport;
         this.token = token;
         this.attest = attest;
+        this.check = check;
         this.pinned = pinned;
     }
 
@@ -101,6 +104,7 @@ final class Membership {
         if (attest == null) {
             return Proof.NONE;
         }
+        check.run();
         try {
             return attest.prove(challenge);
         } catch (Exception error) { // the platform's service may be out of reach; try again later

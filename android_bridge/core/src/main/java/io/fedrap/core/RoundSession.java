@@ -45,7 +45,7 @@ final class RoundSession {
             Transport transport = transport(mine, config.limits);
             try {
                 byte[] authority = Membership.authorityOf(state.credentials(), config.authority);
-                ReleaseSync.sync(state, consented(transport, mine), authority);
+                ReleaseSync.sync(state, new ConsentedTransport(transport, () -> check(mine)), authority);
                 distrusted = null;
             } catch (FedRapException error) {
                 noted(error);
@@ -92,7 +92,7 @@ final class RoundSession {
     private RoundReport joined(Cancellation mine, double wait) {
         Transport transport = transport(mine, config.limits);
         try {
-            return attempted(mine, consented(transport, mine), wait);
+            return attempted(mine, new ConsentedTransport(transport, () -> check(mine)), wait);
         } catch (FedRapException error) {
             return failed(mine, error);
         } finally {
@@ -103,14 +103,19 @@ final class RoundSession {
     private RoundReport attempted(Cancellation mine, Transport transport, double wait) {
         String token = null;
         if (state.credentials() == null) {
+            check(mine); // the app's own may ask somebody too
             try {
                 token = config.token.token();
-            } catch (Exception error) { // the app's own: its backend may be out of reach
+            } catch (Exception error) { // its backend may be out of reach
+                check(mine);
                 tellApp(error);
                 return RoundReport.blocked(Eligibility.NO_TOKEN);
             }
+            check(mine);
         }
-        Membership membership = new Membership(state, transport, token, config.attest, config.authority);
+        Membership membership =
+                new Membership(
+                        state, transport, token, config.attest, () -> check(mine), config.authority);
         RoundRunner runner =
                 new RoundRunner(
                         state, transport, membership, config.trainer, config.floor, config.authority,
@@ -222,15 +227,12 @@ final class RoundSession {
                 : new UrlTransport(new HttpCall(config.server, mine, limits));
     }
 
-    private Transport consented(Transport transport, Cancellation mine) {
-        return new ConsentedTransport(
-                transport,
-                () -> {
-                    if (state.isWithdrawn()) {
-                        mine.stop();
-                    }
-                    mine.check();
-                });
+    /** Before anybody is asked for anything; throws where the user or the app has said no. */
+    private void check(Cancellation mine) {
+        if (state.isWithdrawn()) {
+            mine.stop();
+        }
+        mine.check();
     }
 
     /** A test's own transport stays open. */

@@ -17,7 +17,8 @@ import java.util.Set;
  * <p>No item id, vector or key is ever in a file in clear. A commit is there whole or not at all,
  * whatever fails and whenever the process dies; large values are in files of their own, written
  * before the record that names them. The journal is folded into a new snapshot when it has grown
- * larger than the snapshot, so the store takes a small multiple of what it holds.
+ * larger than the snapshot, so the store takes a small multiple of what it holds. A sealed root
+ * counts what is durable: files that were cut are damage.
  */
 final class SealedStore {
     static final int LARGE = 32 * 1024; // bytes from which a value gets a file of its own
@@ -34,6 +35,7 @@ final class SealedStore {
     private int journalEnd; // bytes that are good
     private int records;
     private int synced; // of the records
+    private boolean rooted; // the root counts all that are synced
     private boolean torn; // something may stand behind the end
     private boolean closed;
 
@@ -200,6 +202,12 @@ final class SealedStore {
         snapshotBytes = raw.length;
         byte[] journal = files.read(journalName());
         Journal.Read read = Journal.read(sealer, head.generation, journal == null ? new byte[0] : journal);
+        boolean rootless = head.schema == Snapshot.ROOTLESS;
+        if (!rootless) {
+            StoreRoot root = StoreRoot.read(files, sealer);
+            root.check(head.generation, read.records.size());
+            rooted = root.generation == head.generation && root.records == read.records.size();
+        }
         for (byte[] one : read.records) {
             apply(Changes.decode(one));
         }
@@ -213,12 +221,20 @@ final class SealedStore {
             files.sync(journalName());
         }
         StoreFiles.tidy(files, names, journalName(), named);
+        if (rootless) {
+            new StoreRoot(head.generation + 1, 0).write(files, sealer); // first: a crash keeps the old
+            compactIfPossible();
+        } else {
+            writeRootIfPossible();
+        }
     }
 
     private void create(byte[] key) throws IOException {
         head = Snapshot.newHead();
         sealer = new Sealer(key, head.storeName);
         blobs = new Blobs(files, sealer);
+        new StoreRoot(head.generation, 0).write(files, sealer); // first: a store always has one
+        rooted = true;
         snapshotBytes = Snapshot.write(files, head, sealer, values);
     }
 
@@ -244,7 +260,27 @@ final class SealedStore {
         torn = false;
         journalEnd += record.length;
         records++;
-        synced = durable ? records : synced;
+        if (durable) {
+            synced = records;
+            rooted = false;
+        }
+        writeRootIfPossible();
+    }
+
+    /**
+     * After the records that it counts. A failure costs nothing but the guard of the last ones: the
+     * record is on the disk, and the next commit tries again.
+     */
+    private void writeRootIfPossible() {
+        if (rooted) {
+            return;
+        }
+        try {
+            new StoreRoot(head.generation, synced).write(files, sealer);
+            rooted = true;
+        } catch (IOException error) {
+            // As said above.
+        }
     }
 
     private void cutTail() throws IOException {
@@ -302,6 +338,8 @@ final class SealedStore {
         head = next;
         journalEnd = records = synced = 0;
         torn = false;
+        rooted = false;
+        writeRootIfPossible();
         try {
             files.delete(old);
         } catch (IOException error) {

@@ -20,23 +20,26 @@ import java.util.Map;
 final class Snapshot {
     static final String NAME = "snapshot";
     static final String PART = "snapshot.part";
-    static final int SCHEMA = 1;
+    static final int SCHEMA = 2;
+    static final int ROOTLESS = 1; // the schema of stores from before there was a root
 
     private static final byte[] MAGIC = "fedrap".getBytes(StandardCharsets.US_ASCII);
     private static final int HEAD = 6 + 2 + 16 + 8;
 
     /** What stands in clear. */
     static final class Head {
+        final int schema;
         final byte[] storeName;
         final long generation;
 
-        Head(byte[] storeName, long generation) {
+        Head(int schema, byte[] storeName, long generation) {
+            this.schema = schema;
             this.storeName = storeName;
             this.generation = generation;
         }
 
         Head next() {
-            return new Head(storeName, generation + 1);
+            return new Head(SCHEMA, storeName, generation + 1);
         }
     }
 
@@ -45,7 +48,7 @@ final class Snapshot {
     static Head newHead() {
         byte[] name = new byte[16];
         new SecureRandom().nextBytes(name);
-        return new Head(name, 1);
+        return new Head(SCHEMA, name, 1);
     }
 
     /**
@@ -60,12 +63,13 @@ final class Snapshot {
                     "the store's snapshot was cut or is something else; delete the store to start afresh");
         }
         long schema = Bytes.fromBigEndian(raw, 6, 2);
-        if (schema != SCHEMA) {
+        if (schema < ROOTLESS || schema > SCHEMA) {
             throw FedRapException.damaged(
-                    "the store has schema " + schema + ", this version reads " + SCHEMA
+                    "the store has schema " + schema + ", this version reads up to " + SCHEMA
                             + "; update the app, or delete the store to start afresh");
         }
-        return new Head(Arrays.copyOfRange(raw, 8, 24), Bytes.fromBigEndian(raw, 24, 8));
+        return new Head(
+                (int) schema, Arrays.copyOfRange(raw, 8, 24), Bytes.fromBigEndian(raw, 24, 8));
     }
 
     /**
@@ -99,7 +103,7 @@ final class Snapshot {
             throws IOException {
         byte[] whole =
                 Bytes.join(
-                        MAGIC, Bytes.bigEndian(SCHEMA, 2), head.storeName,
+                        MAGIC, Bytes.bigEndian(head.schema, 2), head.storeName,
                         Bytes.bigEndian(head.generation, 8),
                         sealer.seal("|1|check", new byte[0]),
                         sealer.seal(place(head), Changes.encode(values)));
@@ -121,6 +125,7 @@ final class Snapshot {
     }
 
     private static String place(Head head) {
-        return "|1|snapshot|" + head.generation;
+        // With the schema, so that none with a root can be called one of before there were roots.
+        return "|" + head.schema + "|snapshot|" + head.generation;
     }
 }

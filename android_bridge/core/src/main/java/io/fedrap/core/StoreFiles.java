@@ -23,10 +23,13 @@ final class StoreFiles {
 
     /** A journal, a blob or an unfinished file. */
     static boolean isOurs(String name) {
-        return name.startsWith(JOURNAL) || name.startsWith(Blobs.NAME) || name.equals(Snapshot.PART);
+        return name.startsWith(JOURNAL)
+                || name.startsWith(Blobs.NAME)
+                || name.equals(Snapshot.PART)
+                || name.equals(StoreRoot.PART);
     }
 
-    /** Delete what a crash left behind: all but the snapshot, this journal and these blobs. */
+    /** Delete what a crash left behind: all but the snapshot, the root, this journal and these blobs. */
     static void tidy(FileLayer files, List<String> names, String journal, Set<Long> blobs)
             throws IOException {
         Set<String> left = new HashSet<>(names);
@@ -58,7 +61,11 @@ final class StoreFiles {
         }
         try {
             for (String name : files.list()) {
-                boolean known = isOurs(name) || name.equals(Snapshot.NAME) || name.equals(StoreLock.NAME);
+                boolean known =
+                        isOurs(name)
+                                || name.equals(Snapshot.NAME)
+                                || name.equals(StoreRoot.NAME)
+                                || name.equals(StoreLock.NAME);
                 if (known) {
                     deleteOne(files, name, gone, left);
                 }

@@ -10,7 +10,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.fedrap.core.FedRapException.Kind;
 import java.io.File;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
@@ -195,6 +197,48 @@ class FedRapTest {
                 assertEquals(verb.equals("send") ? null : Eligibility.NO_CONSENT, report.blockedBy);
                 assertEquals(0, device.status().pending);
             }
+        }
+    }
+
+    @Test
+    void theAppsTokenIsNotAskedForAfterAWithdrawalNorUsed() {
+        for (String moment : new String[] {"before", "during", "throwing"}) {
+            MadeCoordinator made = new MadeCoordinator();
+            List<String> called = new ArrayList<>();
+            FedRap[] opened = new FedRap[1];
+            Config own = new Config(new File(folder, moment)).onError(error -> called.add("told"));
+            own.token(
+                    () -> {
+                        called.add("token");
+                        withdrawElsewhere(opened[0]);
+                        if (moment.equals("throwing")) {
+                            throw new IOException("the backend is out of reach");
+                        }
+                        return "t";
+                    });
+            own.attest(
+                    challenge -> {
+                        called.add("attest");
+                        return Proof.NONE;
+                    });
+            own.transport = made;
+            try (FedRap device = FedRap.open(own)) {
+                opened[0] = device;
+                device.consent(true, "v1");
+                device.record("item-1");
+                Conditions conditions =
+                        () -> {
+                            if (moment.equals("before")) {
+                                withdrawElsewhere(device);
+                            }
+                            return null;
+                        };
+                assertEquals(Eligibility.NO_CONSENT, device.runRound(0, conditions).blockedBy);
+            }
+            List<String> expected =
+                    moment.equals("before") ? Collections.emptyList() : Arrays.asList("token");
+            assertEquals(expected, called, moment);
+            assertEquals(Collections.emptyList(), made.calls, moment);
         }
     }
 

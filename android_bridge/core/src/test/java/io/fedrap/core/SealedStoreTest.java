@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.fedrap.core.FedRapException.Kind;
 import java.io.File;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Collections;
@@ -131,12 +132,10 @@ class SealedStoreTest {
     }
 
     @Test
-    void aFlippedBitInARecordThatWasSyncedIsDamageAndInTheLastOneATornTail() {
+    void aFlippedBitInARecordThatWasSyncedIsDamageInTheLastOneToo() {
         FaultyFiles files = new FaultyFiles();
         SealedStore store = open(files);
         store.commit(changes("ledger", text("one")), true);
-        int first = files.files.get("journal-1").length;
-        Map<String, String> before = contents(store);
         store.commit(changes("ledger", text("two")), true);
         byte[] journal = files.files.get("journal-1");
         for (int at = 0; at < journal.length; at++) {
@@ -144,11 +143,100 @@ class SealedStoreTest {
             byte[] changed = journal.clone();
             changed[at] ^= 4;
             flipped.files.put("journal-1", changed);
-            if (at < first) {
-                assertEquals(Kind.STORE_DAMAGED, kindOf(flipped), "byte " + at);
-                assertArrayEquals(changed, flipped.files.get("journal-1"), "nothing was changed");
-            } else {
-                assertEquals(before, contents(open(flipped)), "byte " + at);
+            assertEquals(Kind.STORE_DAMAGED, kindOf(flipped), "byte " + at);
+            assertArrayEquals(changed, flipped.files.get("journal-1"), "nothing was changed");
+        }
+    }
+
+    /** The attack: "withdrawn, 100 rounds" becomes "consented, 0" without any key. */
+    @Test
+    void aStoreWhoseLastDurableRecordsWereCutOffIsDamaged() {
+        FaultyFiles files = new FaultyFiles();
+        SealedStore store = open(files);
+        store.commit(changes("consent", text("given"), "ledger", text("0")), true);
+        store.commit(changes("ledger", text("100")), true);
+        store.commit(changes("consent", text("withdrawn")), true);
+        byte[] journal = files.files.get("journal-1");
+        for (int size = 0; size < journal.length; size++) {
+            FaultyFiles cut = files.restarted();
+            cut.files.put("journal-1", Arrays.copyOf(journal, size));
+            assertEquals(Kind.STORE_DAMAGED, kindOf(cut), "cut at " + size);
+        }
+        FaultyFiles gone = files.restarted();
+        gone.files.remove("journal-1");
+        assertEquals(Kind.STORE_DAMAGED, kindOf(gone));
+        assertEquals(contents(store), contents(open(files.restarted())));
+    }
+
+    @Test
+    void recordsThatWereReadOnceAreNotCutOffLater() {
+        FaultyFiles files = new FaultyFiles();
+        open(files).commit(changes("event/1", text("not synced")), false);
+        FaultyFiles read = files.restarted();
+        open(read).close();
+        FaultyFiles cut = read.restarted();
+        cut.files.put("journal-1", new byte[0]);
+        assertEquals(Kind.STORE_DAMAGED, kindOf(cut));
+    }
+
+    @Test
+    void aRootThatIsGoneChangedOrAheadOfTheSnapshotIsDamage() {
+        FaultyFiles files = new FaultyFiles();
+        SealedStore store = open(files);
+        store.commit(changes("consent", text("given")), true);
+        FaultyFiles earlier = files.restarted();
+        store.forget(changes("consent", text("withdrawn")));
+        FaultyFiles back = files.restarted(); // the snapshot and journal of before, the root of now
+        back.files.put("snapshot", earlier.files.get("snapshot"));
+        back.files.put("journal-1", earlier.files.get("journal-1"));
+        assertEquals(Kind.STORE_DAMAGED, kindOf(back));
+        FaultyFiles gone = files.restarted();
+        gone.files.remove("root");
+        assertEquals(Kind.STORE_DAMAGED, kindOf(gone));
+        for (int at = 0; at < files.files.get("root").length; at++) {
+            FaultyFiles flipped = files.restarted();
+            byte[] root = files.files.get("root").clone();
+            root[at] ^= 1;
+            flipped.files.put("root", root);
+            assertEquals(Kind.STORE_DAMAGED, kindOf(flipped), "byte " + at);
+        }
+        FaultyFiles called = files.restarted(); // a store from before there were roots
+        byte[] snapshot = files.files.get("snapshot").clone();
+        snapshot[7] = 1;
+        called.files.put("snapshot", snapshot);
+        called.files.remove("root");
+        assertEquals(Kind.STORE_DAMAGED, kindOf(called));
+    }
+
+    @Test
+    void aStoreFromBeforeThereWereRootsGetsOneWheneverItsProcessDies() throws IOException {
+        FaultyFiles old = new FaultyFiles();
+        Snapshot.Head head = new Snapshot.Head(Snapshot.ROOTLESS, new byte[16], 3);
+        Sealer sealer = new Sealer(KEY.key(true), head.storeName);
+        Map<String, Changes.Kept> values = new LinkedHashMap<>();
+        values.put("a", new Changes.Kept(text("value")));
+        Snapshot.write(old, head, sealer, values);
+        values.put("a", new Changes.Kept(text("newer")));
+        old.append("journal-3", Journal.record(sealer, 3, 0, 0, Changes.encode(values)));
+        old.sync("journal-3");
+        for (int death = 1; ; death++) {
+            FaultyFiles files = old.restarted();
+            files.failAt = death;
+            files.dead = true;
+            try {
+                open(files);
+            } catch (FedRapException error) {
+                assertEquals(Kind.STORE_DAMAGED, error.kind());
+            }
+            for (FaultyFiles left : new FaultyFiles[] {files.restarted(), files.afterPowerLoss()}) {
+                assertArrayEquals(text("newer"), open(left).get("a"), "death at " + death);
+                assertEquals(Snapshot.SCHEMA, left.files.get("snapshot")[7]);
+                left.files.remove("root");
+                assertEquals(Kind.STORE_DAMAGED, kindOf(left));
+            }
+            if (files.calls < death) {
+                assertTrue(death > 8, "there were operations to die at");
+                break;
             }
         }
     }
@@ -366,7 +454,7 @@ class SealedStoreTest {
     void aSnapshotOfANewerVersionIsLeftAlone() {
         FaultyFiles files = new FaultyFiles();
         open(files).commit(changes("a", text("b")), true);
-        files.files.get("snapshot")[7] = 2;
+        files.files.get("snapshot")[7] = Snapshot.SCHEMA + 1;
         FaultyFiles newer = files.restarted();
         assertEquals(Kind.STORE_DAMAGED, kindOf(newer));
         assertEquals(0, newer.calls);
