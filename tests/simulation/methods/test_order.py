@@ -72,6 +72,7 @@ def test_transitions_score_as_the_formula_says() -> None:
         row = sum(
             np.exp(-age / 2.0) * table[item] / (table[item].sum() + 4.0)
             for item, age in newest.items()
+            if np.exp(-age / 2.0) >= NEGLIGIBLE
         )
         expected.append((row + 0.3 * share) / np.maximum(share, 1 / task.users) ** 0.2)
     found = rule.fit(task, 0, no_progress).scores(users)
