@@ -29,6 +29,7 @@ from fedrap_simulation.engine.sequence_rounds import (
 )
 from fedrap_simulation.engine.solve_kernels import uniform_at
 from fedrap_simulation.engine.solve_rounds import Schedule
+from tests.core.sequence import made
 
 from .test_solve_engine import DIM, ITEMS, some_histories, taps
 
@@ -37,13 +38,7 @@ FLAT = SequenceMethod(dim=DIM, targets=6, longest=15, dropout=0.3, ordered=False
 
 
 def some_items(seed: int, method: SequenceMethod = ORDERED) -> SequenceItems:
-    rng = np.random.default_rng(seed)
-    return SequenceItems(
-        rng.normal(0.0, 0.5, (ITEMS, DIM)),
-        rng.normal(0.0, 0.3, (ITEMS, DIM)),
-        rng.normal(0.0, 0.5, ITEMS),
-        rng.normal(0.7, 0.2, (method.kernels, DIM)),
-    )
+    return made.some_items(seed, method, ITEMS, DIM)
 
 
 def draws_of(draws: RoundDraws, user: int, count: int, dropout: float) -> Draws:
@@ -58,11 +53,11 @@ def shares_of(
     histories: Histories, items: SequenceItems, method: SequenceMethod, draws: RoundDraws
 ) -> list[SequenceUpdate]:
     windows = windows_of(histories, ITEMS, method)
-    made = []
+    shares = []
     for user in range(len(histories)):
         drawn = draws_of(draws, user, len(windows.of(user)), method.dropout)
-        made.append(compute_sequence(pose_sequence(taps(histories, user), method, drawn), items))
-    return made
+        shares.append(compute_sequence(pose_sequence(taps(histories, user), method, drawn), items))
+    return shares
 
 
 def added(shares: list[SequenceUpdate], part: str, width: int) -> Matrix:
