@@ -38,8 +38,6 @@ from fedrap_coordinator.rounds.sealed_aggregator import open_share
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import SYNCHRONOUS, open_engine
 from fedrap_coordinator.store.migrations import open_schema
-from fedrap_core.wire.codec import decode
-from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.signing import sign, signed_bytes, verify
 from testkit.load_client import CheapDevice, Connection, http_bytes, some_rows
 
@@ -94,7 +92,7 @@ def prepared(devices: list[CheapDevice], offers: list[bytes]) -> list[tuple[byte
     """Round and body of each device's update."""
     rng, made = np.random.default_rng(SEED), []
     for device, raw in zip(devices, offers, strict=True):
-        offer = decode(Offer, raw)
+        offer = device.offer_in(raw)
         made.append((offer.round, device.sealed(offer, some_rows(rng, ITEMS, DIM, ROWS))))
     return made
 

@@ -69,7 +69,6 @@ def measure() -> dict[str, object]:
     offer = Offer(
         task=bytes(16), round=bytes(16), step=1, plan=encode_value(plan), release=1,
         model=model_hash(common.items), seal_key=public_point(public), seal_id=seal_id(public),
-        closes_in=60.0,
     )  # fmt: skip
     share = compute_share(pose_share(common, gram, history, method)).update
     clipped = clip_to_norm(share, plan.privacy.clip)

@@ -128,7 +128,7 @@ class Timed:
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self.log: list[tuple[str, float, float]] = []
+        self.times: list[tuple[str, float, float]] = []
 
     def __getattr__(self, verb: str) -> Any:
         async def call(*arguments: Any) -> Any:
@@ -136,7 +136,7 @@ class Timed:
             try:
                 return await getattr(self._inner, verb)(*arguments)
             finally:
-                self.log.append((verb, start, time.perf_counter()))
+                self.times.append((verb, start, time.perf_counter()))
 
         return call
 
@@ -153,7 +153,7 @@ def measure_round(folder: Path) -> dict[str, Any]:
     matrix = np.random.default_rng(0).normal(0.0, 0.3, (size, DIM))
     names = [_item(row) for row in range(size)]
     fake = FakeCoordinator(names, common=matrix, plan=Plan(privacy=Privacy(cap=1000)))
-    timed = Timed(fake)
+    timed: Any = Timed(fake)
     first: dict[str, float] = {}
     later: dict[str, list[float]] = {}
     floor = Floor.without_privacy(cap=1000, min_updates=2)
@@ -162,10 +162,10 @@ def measure_round(folder: Path) -> dict[str, Any]:
         for row in range(HISTORY):
             device.record(names[7 * row])
         for number in range(ROUNDS):
-            timed.log.clear()
+            timed.times.clear()
             start = time.perf_counter()
             report = asyncio.run(device.run_round_async())
-            steps = _steps(timed.log, start, time.perf_counter())
+            steps = _steps(timed.times, start, time.perf_counter())
             assert report.joined, report
             if number == 0:
                 first = steps

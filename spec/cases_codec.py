@@ -36,7 +36,7 @@ _MESSAGES: list[Message] = [
     messages.OfferRequest(release=2**31),
     messages.Offer(
         task=_ID, round=_ID[::-1], step=300, plan=encode_value(_PLAN), release=299, model=_DIGEST,
-        seal_key=_POINT, seal_id=bytes(8), closes_in=599.5,
+        seal_key=_POINT, seal_id=bytes(8),
     ),
     messages.Update(
         task=_ID, round=_ID[::-1], step=70_000, model=_DIGEST, plan=_DIGEST[::-1], device=_ID,
@@ -48,6 +48,13 @@ _MESSAGES: list[Message] = [
         triangle=b"\x7f\x00\x00\x00",
     ),
     messages.Accepted(round=_ID, digest=_DIGEST),
+    messages.Signed(body=b"an offer or a receipt", signature=bytes(range(64))),
+    messages.ReleaseEntry(
+        task=_ID, version=4, step=9, size=2, dim=3, catalogue=5, scoring=Scoring(tau=2.0),
+        clip=1.5, model=_DIGEST, withheld=_DIGEST, before=bytes(32),
+    ),
+    messages.Log(entries=[bytes(64) + b"one", bytes(64) + b"two"], head=bytes(64) + b"two"),
+    messages.Log(entries=[]),
     messages.Release(
         task=_ID, version=4, step=9, size=2, dim=3, catalogue=5,
         scoring=Scoring(tau=2.0, recent=50), model=_DIGEST,
@@ -149,7 +156,6 @@ def _nested(depth: int) -> object:
 def _refused_messages(request: Case) -> list[Case]:
     raw = msgpack.packb(request)
     enrolled = {"v": 1, "type": "enrolled", "device": _ID, "task": _ID}
-    offer = msgpack.unpackb(encode(_MESSAGES[4]))
     bad: list[tuple[str, str, bytes]] = [
         ("no bytes", "offer-request", b""),
         ("a byte that msgpack never uses", "offer-request", b"\xc1"),
@@ -170,8 +176,8 @@ def _refused_messages(request: Case) -> list[Case]:
             msgpack.packb({**enrolled, "task": "A" * 22 + "=="}),
         ),
         ("15 bytes of 16", "enrolled", msgpack.packb({**enrolled, "task": _ID[:15]})),
-        ("not a number", "offer", msgpack.packb({**offer, "closes_in": float("nan")})),
-        ("infinite", "offer", msgpack.packb({**offer, "closes_in": float("inf")})),
+        ("not a number", "offer-request", msgpack.packb({**request, "wait": float("nan")})),
+        ("infinite", "offer-request", msgpack.packb({**request, "wait": float("inf")})),
         ("not UTF-8", "catalogue", encode(_MESSAGES[9]).replace(b"film", b"fil\xff")),
         ("not a number", "scoring", msgpack.packb({"tau": float("nan")})),
         ("out of range", "scoring", msgpack.packb({"tau": 0.0})),

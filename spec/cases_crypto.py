@@ -36,7 +36,7 @@ def seals(previous: File | None) -> File:
     offer = Offer(
         task=b"T" * 16, round=b"R" * 16, step=7, plan=_PLAN, release=3,
         model=hashlib.sha256(b"a model").digest(), seal_key=_POINT,
-        seal_id=seal_id(_PRIVATE.public_key()), closes_in=60.0,
+        seal_id=seal_id(_PRIVATE.public_key()),
     )  # fmt: skip
     cases, updates = [], []
     for comment, plaintext in (

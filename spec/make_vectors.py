@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also as a pla
 
 from spec import (
     cases_arrays,
+    cases_authority,
     cases_codec,
     cases_crypto,
     cases_identity,
@@ -45,6 +46,7 @@ PLAIN: dict[str, Callable[[], File]] = {
 RANDOM: dict[str, Callable[[File | None], File]] = {
     "certificate": cases_identity.certificates,
     "seal": cases_crypto.seals,
+    "signed": cases_authority.signed,
     "signing": cases_crypto.signatures,
     "token": cases_identity.tokens,
 }

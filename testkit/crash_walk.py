@@ -23,8 +23,6 @@ from fedrap_coordinator.store.migrations import open_schema
 from fedrap_coordinator.store.sql_items import add_items
 from fedrap_core.plan import Privacy, SolveMethod
 from fedrap_core.solve.server_step import Learning
-from fedrap_core.wire.codec import decode
-from fedrap_core.wire.messages import Offer
 from testkit.crash_host import Running, Site
 from testkit.load_client import CheapDevice, Connection, Reply, http_bytes, one_row
 
@@ -86,7 +84,7 @@ class Walk:
             if kept is None:
                 reply = await self._send(lambda: device.asks(step))
                 if reply.status == 200:
-                    offer = decode(Offer, reply.body)
+                    offer = device.offer_in(reply.body)
                     if offer.step != step:
                         raise AssertionError(f"step {offer.step} came before {step} was counted")
                     kept = offer.round, device.sealed(offer, one_row(device.number, DIM))

@@ -36,9 +36,18 @@ from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.plan import Privacy, Scoring, SolveMethod
 from fedrap_core.solve.server_step import Learning
 from fedrap_core.sparse import RowUpdate, packed_size
+from fedrap_core.wire.authority import open_signed
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
-from fedrap_core.wire.messages import Accepted, Enrol, Enrolled, Offer, OfferRequest, Update
+from fedrap_core.wire.messages import (
+    Accepted,
+    Enrol,
+    Enrolled,
+    Offer,
+    OfferRequest,
+    Signed,
+    Update,
+)
 from fedrap_core.wire.seal import seal_update
 from fedrap_core.wire.share import encode_share, uniform_shape
 from fedrap_core.wire.signing import (
@@ -113,7 +122,7 @@ class SettledTransport(HttpTransport):
         super().__init__(url, session)
         self._app = app
 
-    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Signed:
         answer = await super().send_update(signer, round_id, body)
         await self._app[COORDINATOR].advance()
         return answer
@@ -213,14 +222,15 @@ class Player:
     def __init__(self, served: LiveServer) -> None:
         self._served = served
         self.key = new_private_key()
-        self.id = b""
+        self.id = self.authority = b""
         self._nonce = 0
 
     async def enrol(self, token: str) -> None:
         """Get an id."""
         body = encode(Enrol(token=token, public_key=public_point(self.key.public_key())))
         answer = await self.send("POST", "/v1/enrol", body, {})
-        self.id = decode(Enrolled, answer.body).device
+        enrolled = decode(Enrolled, answer.body)
+        self.id, self.authority = enrolled.device, enrolled.authority
 
     def next_nonce(self) -> int:
         """A larger number each time."""
@@ -258,7 +268,11 @@ class Player:
         """A slot that must be given."""
         answer = await self.ask()
         assert answer.status == 200, answer.body
-        return decode(Offer, answer.body)
+        return self.offer_in(answer)
+
+    def offer_in(self, answer: Answer) -> Offer:
+        """The offer of an answer, its signature checked."""
+        return open_signed(self.authority, decode(Signed, answer.body), Offer)
 
     def update(self, offer: Offer, share: RowUpdate | bytes) -> Update:
         """A sealed update with this share, or with these plaintext bytes."""
@@ -281,7 +295,7 @@ class Player:
         offer = await self.offer()
         answer = await self.post(offer.round, encode(self.update(offer, share or one_cell(0))))
         assert answer.status == 200, answer.body
-        return decode(Accepted, answer.body)
+        return open_signed(self.authority, decode(Signed, answer.body), Accepted)
 
 
 def one_cell(row: int, value: float = 1.0, dim: int = DIM) -> RowUpdate:

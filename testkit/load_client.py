@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
-from fedrap_core.wire.messages import Enrol, Enrolled, Offer, OfferRequest
+from fedrap_core.wire.messages import Enrol, Enrolled, Offer, OfferRequest, Signed
 from fedrap_core.wire.seal import seal_update
 from fedrap_core.wire.share import encode_share, uniform_shape
 from fedrap_core.wire.signing import (
@@ -101,6 +101,11 @@ class CheapDevice:
     def asks(self, release: int, wait: float = 0.0) -> bytes:
         """A request for a place."""
         return self._request("/v1/offers", encode(OfferRequest(release=release, wait=wait)))
+
+    @staticmethod
+    def offer_in(raw: bytes) -> Offer:
+        """The offer in an answer; a cheap device does not look at who signed it."""
+        return decode(Offer, decode(Signed, raw).body)
 
     def sealed(self, offer: Offer, rows: RowUpdate) -> bytes:
         """The bytes of an update."""

@@ -1,4 +1,4 @@
-"""The coordinator's secrets: sealing keys, the noise key of releases, the enrolment authority.
+"""The coordinator's secrets: sealing keys, the noise key of releases, the task's authority.
 
 They live in a folder of their own, never in the database: who steals the database holds only
 sealed bodies. Losing the noise key loses the task; leaking it voids epsilon. `RoundKeys` says which
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -25,6 +25,7 @@ from fedrap_coordinator.key_files import (
     StepMark,
     replace_file,
 )
+from fedrap_coordinator.log_copy import LogCopy
 from fedrap_coordinator.sources import SYSTEM, Sources
 from fedrap_core.errors import BrokenModel, FedRapError, MalformedMessage
 from fedrap_core.privacy.mechanisms import NOISE_KEY_BYTES
@@ -57,11 +58,16 @@ class Keyring:
         authority: PrivateKey | None = None,
         files: KeyFiles | None = None,
         sources: Sources = SYSTEM,
+        log: LogCopy | None = None,
     ) -> None:
-        """With `seal`, a ring of that active key; without, the ring that `files` hold."""
+        """With `seal`, a ring of that active key; without, the ring that `files` hold.
+
+        `log` is the copy of what the authority signed of releases.
+        """
         made_at = sources.clock()
         self.noise = noise
         self.authority = authority or new_private_key()
+        self._log = log or LogCopy()
         self._files: KeyFiles = files or KeysInMemory()
         self._private: dict[bytes, PrivateKey] = {}
         with self._files.alone():
@@ -102,6 +108,23 @@ class Keyring:
                     f"`fedrap-coordinator releases recover` with step {mark.step} or more"
                 )
             self._files.save_steps({**steps, task.hex(): mine})
+
+    def last_entry(self, task: bytes) -> bytes:
+        """The entry of the last release of a task that was published; empty before the first."""
+        return self._log.head(task)
+
+    def entries_after(self, task: bytes, version: int) -> list[bytes]:
+        """Entries of the log that were published, of later versions."""
+        return self._log.after(task, version)
+
+    def check_entry(self, task: bytes, signed: bytes) -> None:
+        """May this entry be published? Raises PublishedBefore where it contradicts another."""
+        self._log.check(task, signed)
+
+    def keep_entries(self, task: bytes, entries: Sequence[bytes]) -> None:
+        """Remember what was published; known ones are passed over."""
+        with self._files.alone():
+            self._log.keep(task, entries)
 
     @property
     def seal(self) -> PrivateKey:
@@ -213,7 +236,7 @@ def open_keyring(folder: Path, sources: Sources = SYSTEM) -> Keyring:
             raise MalformedMessage(f"noise.key must have {NOISE_KEY_BYTES} bytes")
         keyring = Keyring(
             _before_rotation(folder), noise, private_from_bytes(authority), KeysInFolder(folder),
-            sources,
+            sources, LogCopy(folder),
         )  # fmt: skip
         (folder / "seal.key").unlink(missing_ok=True)
         return keyring

@@ -4,7 +4,8 @@
     ├─ MalformedMessage     the peer's bytes are wrong, or were sealed for somebody else
     ├─ UnsupportedVersion   the peer speaks another major version or an unknown message
     ├─ TooLarge             more bytes than this message may have
-    ├─ SignatureInvalid     the request was not signed by that device
+    ├─ SignatureInvalid     not signed by that device, or not by the task's authority
+    ├─ ForkedLog            a release that does not follow from the one that is held
     ├─ TokenInvalid         a signed enrolment token that enrols nobody
     ├─ WrongShape           well-formed numbers that do not fit the round's model
     ├─ NotFinite            a number is NaN, infinite or absurdly large
@@ -32,7 +33,11 @@ class TooLarge(FedRapError):
 
 
 class SignatureInvalid(FedRapError):
-    """The signature does not belong to this device, method, path, body and nonce."""
+    """A request is not that device's, or a message not what the task's authority signed."""
+
+
+class ForkedLog(FedRapError):
+    """The log of releases does not lead from the release that is held to the one that came."""
 
 
 class TokenInvalid(FedRapError):

@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from fedrap.errors import UpdateRefused
 from fedrap.transport import NO_PROOF, Proof
 from fedrap.transport.credentials import Signer
@@ -21,6 +23,7 @@ from fedrap_core.model import CommonItems
 from fedrap_core.plan import Plan
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import problems
+from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.certificates import enrol_challenge, renew_challenge, sign_certificate
 from fedrap_core.wire.codec import decode, encode_value
 from fedrap_core.wire.keys import new_private_key, public_from_point, public_point
@@ -31,6 +34,7 @@ from fedrap_core.wire.messages import (
     Offer,
     Release,
     Renewed,
+    Signed,
     Update,
 )
 from fedrap_core.wire.seal import open_update, seal_id
@@ -73,8 +77,15 @@ class _Record:
 class FakeRounds:
     """One open round after the other. `plan` is offered as it is."""
 
-    def __init__(self, plan: Plan, task: bytes, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        task: bytes,
+        authority: ec.EllipticCurvePrivateKey,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
         self._random_bytes = random_bytes
+        self._authority = authority
         self._plan = encode_value(plan)
         self._privacy = plan.privacy
         self._task = task
@@ -91,7 +102,7 @@ class FakeRounds:
         self._over.add(self._round)
         self._round, self._slots = self._random_bytes(16), set()
 
-    def offer(self, device: bytes, holds: int, release: Release) -> Offer:
+    def offer(self, device: bytes, holds: int, release: Release) -> Signed:
         """A slot in the open round; asking twice costs once."""
         if holds != release.version:
             raise refusal(problems.STALE_MODEL, 0.0)
@@ -99,7 +110,7 @@ class FakeRounds:
         if device not in self._slots:
             self._charge(self._records.setdefault(device, _Record()), step)
             self._slots.add(device)
-        return Offer(
+        offer = Offer(
             task=self._task,
             round=self._round,
             step=step,
@@ -108,8 +119,8 @@ class FakeRounds:
             model=release.model,
             seal_key=public_point(self._seal.public_key()),
             seal_id=self._seal_id,
-            closes_in=600.0,
         )
+        return sign_message(self._authority, offer)
 
     def _charge(self, record: _Record, step: int) -> None:
         taken = len(record.steps - {step})  # 7.6: a step is charged once
@@ -121,10 +132,10 @@ class FakeRounds:
 
     def accept(
         self, device: bytes, round_id: bytes, body: bytes, release: Release, common: CommonItems
-    ) -> tuple[Accepted, RowUpdate | None]:
-        """A receipt, and the share unless the same bytes were counted before."""
+    ) -> tuple[Signed, RowUpdate | None]:
+        """A signed receipt, and the share unless the same bytes were counted before."""
         digest = hashlib.sha256(body).digest()
-        receipt = Accepted(round=round_id, digest=digest)
+        receipt = sign_message(self._authority, Accepted(round=round_id, digest=digest))
         known = self._digests.get((round_id, device))
         if known == digest:
             return receipt, None
@@ -188,12 +199,16 @@ class FakeIdentity:
     """The rules of spec/PROTOCOL.md 2 and 3, with everything in memory."""
 
     def __init__(
-        self, task: bytes, tokens: Collection[str] | None, clock: Callable[[], float]
+        self,
+        task: bytes,
+        tokens: Collection[str] | None,
+        authority: ec.EllipticCurvePrivateKey,
+        clock: Callable[[], float],
     ) -> None:
         self._task = task
         self._tokens = None if tokens is None else set(tokens)
         self._clock = clock
-        self._authority = new_private_key()
+        self._authority = authority
         self.keys: dict[bytes, bytes] = {}
         self.valid_until: dict[bytes, float] = {}
         self.revoked: set[bytes] = set()

@@ -35,6 +35,7 @@ from fedrap.storage.store_key import DefaultKey, KeyProvider
 from fedrap.transport import Transport
 from fedrap.transport.address import check_address
 from fedrap_core.items import is_item_id
+from fedrap_core.wire.authority import read_authority
 
 
 class FedRap:
@@ -64,6 +65,7 @@ class FedRap:
         allow_http: bool = False,
         app: str = "app",
         token: Token | None = None,
+        authority: bytes | str | None = None,
         key: KeyProvider | None = None,
         floor: Floor | None = None,
         retention: Retention | None = None,
@@ -83,6 +85,8 @@ class FedRap:
             server: address of the coordinator; without it everything works but rounds.
             allow_http: take a server without TLS also where it is another machine.
             token: an enrolment token from the app's backend, or a callable that gets one.
+            authority: the public key of the task's authority, as `fedrap-coordinator authority`
+                prints it; without it the device keeps the one that it first enrols with.
             key: gives the 32-byte key of the store; by default the system's keyring keeps it
                 where the `keyring` library works, else a file that only its owner reads.
             floor: the least this device insists on, whatever a coordinator offers.
@@ -99,8 +103,10 @@ class FedRap:
 
         Raises:
             StoreBusy, StoreLocked, StoreDamaged: the store cannot be used; nothing was changed.
-            ValueError: `server` is no address, or has no TLS and leads to another machine.
+            ValueError: `server` is no address, or has no TLS and leads to another machine; or
+                `authority` is no key.
         """
+        pinned = None if authority is None else read_authority(authority)
         if server is not None:
             check_address(server, allow_http=allow_http)
         folder = Path(path).expanduser().absolute() / app
@@ -120,6 +126,7 @@ class FedRap:
             trainer,
             attest,
             allow_http=allow_http,
+            authority=pinned,
         )
         return cls(state, access, on_error, monotonic=monotonic, uniform=uniform)
 
@@ -222,7 +229,8 @@ class FedRap:
         """Fetch the latest catalogue and C, if the user consented.
 
         Raises:
-            CoordinatorUnreachable, UpdateRefused, BrokenModel: the old ones stay in use.
+            CoordinatorUnreachable, UpdateRefused, BrokenModel, AnotherAuthority, SignatureInvalid,
+            ForkedLog: the old ones stay in use.
         """
         await self._session.sync()
 

@@ -6,6 +6,7 @@
     ├─ StoreDamaged            the file is not a store, or of another schema
     ├─ StoreClosed             the device was closed or erased; open it again
     ├─ InsideEventLoop         a blocking call inside an event loop; await the async form
+    ├─ AnotherAuthority        the coordinator is not the one whose key the app pins
     ├─ CoordinatorUnreachable  no answer; try again later
     └─ UpdateRefused           the coordinator said no: a problem, and perhaps when to come back
 
@@ -36,6 +37,10 @@ class StoreClosed(FedRapError):
 
 class InsideEventLoop(FedRapError, RuntimeError):
     """A blocking call inside a running event loop; the message names the form to await."""
+
+
+class AnotherAuthority(FedRapError):
+    """The coordinator names another authority than the app pins; this device does not join it."""
 
 
 class CoordinatorUnreachable(FedRapError):

@@ -31,19 +31,22 @@ from fedrap_core.model import CommonItems
 from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.wire import problems
+from fedrap_core.wire.authority import entry_digest, sign_release
 from fedrap_core.wire.codec import encode
+from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import (
-    Accepted,
+    MOST_ENTRIES,
     Catalogue,
     Delta,
     Enrol,
     Enrolled,
     Forget,
-    Offer,
+    Log,
     OfferRequest,
     Release,
     Renew,
     Renewed,
+    Signed,
 )
 from fedrap_core.wire.releases import pack_delta, pack_release
 
@@ -57,7 +60,7 @@ MOST_DIRECTIONS = 64  # groups beyond this share the directions of C at random
 class Call:
     """One thing a device asked for."""
 
-    verb: str  # a method of Transport: enrol, renew, release, catalogue, offer, send_update, forget
+    verb: str  # a method of Transport: enrol, renew, release, log, catalogue, offer, ...
     size_bytes: int  # of the message that the device sent; 0 where it only asks
 
 
@@ -106,15 +109,17 @@ class FakeCoordinator:
         self.updates: list[SentUpdate] = []
         self.unreachable = False
         self._task = random_bytes(16)
-        self._identity = FakeIdentity(self._task, tokens, clock)
+        self._authority = new_private_key()
+        self._identity = FakeIdentity(self._task, tokens, self._authority, clock)
         self._faults: list[_Fault] = []
         self._versions: list[CommonItems] = []
+        self._log: list[bytes] = []  # the signed entry of each version
         self._latest = self._released(matrix)
         wanted = plan or PROTECTING
         if isinstance(wanted.method, SolveMethod):
             method = msgspec.structs.replace(wanted.method, dim=self._latest.dim)
             wanted = msgspec.structs.replace(wanted, method=method)
-        self._rounds = FakeRounds(wanted, self._task, random_bytes)
+        self._rounds = FakeRounds(wanted, self._task, self._authority, random_bytes)
 
     def refuse(
         self,
@@ -157,6 +162,11 @@ class FakeCoordinator:
         return len(self._identity.keys)
 
     @property
+    def authority(self) -> bytes:
+        """The public key that signs for this task; what an app would pin."""
+        return public_point(self._authority.public_key())
+
+    @property
     def proofs(self) -> list[tuple[Proof, bytes]]:
         """The attestations that devices sent, each with the challenge it must be made for."""
         return self._identity.proofs
@@ -187,6 +197,10 @@ class FakeCoordinator:
         delta = pack_delta(self._versions[have - 1], self._versions[-1], self._latest)
         return self._latest if delta is None else delta
 
+    async def log(self, since: int) -> Log:
+        self._called("log", 0)
+        return Log(entries=self._log[max(0, since) :][:MOST_ENTRIES], head=self._log[-1])
+
     async def catalogue(self, start: int) -> Catalogue:
         self._called("catalogue", 0)
         items = self.items[start:]
@@ -198,12 +212,12 @@ class FakeCoordinator:
             retired=np.array(sorted(self.retired), dtype="<u4").tobytes(),
         )
 
-    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         body = encode(OfferRequest(release=release))
         self._called("offer", len(body))
         return self._rounds.offer(self._signed(signer, "offer", body), release, self._latest)
 
-    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Signed:
         self._called("send_update", len(body))
         device = self._signed(signer, "send_update", body)
         common = self._versions[-1]
@@ -242,7 +256,11 @@ class FakeCoordinator:
         self._versions.append(common)
         # Step 0 would say that nobody taught C anything. Every release names a catalogue of its
         # own, so that devices fetch items that are new.
-        return pack_release(self._task, version, common, version, Scoring(ridge=1.0))
+        release = pack_release(self._task, version, common, version, Scoring(ridge=1.0))
+        before = entry_digest(self._log[-1] if self._log else b"")
+        signed = sign_release(self._authority, release, before)
+        self._log.append(signed.entry)
+        return signed
 
 
 def planted_items(items: Sequence[str], alike: Sequence[Sequence[str]] = ()) -> Matrix:

@@ -148,7 +148,6 @@ class Audit:
             model=model_hash(_COMMON.items),
             seal_key=KEYRING.point(KEYRING.seal_id),
             seal_id=KEYRING.seal_id,
-            closes_in=60.0,
         )
         uniform = np.random.default_rng([self.seed, 3, step]).random
         for place, direction in enumerate(members):

@@ -71,7 +71,7 @@ def _plaintexts(common: CommonItems, method: Method) -> list[bytes]:
     offer = Offer(
         task=bytes(16), round=bytes(16), step=1, plan=encode_value(plan), release=1,
         model=model_hash(common.items), seal_key=public_point(private.public_key()),
-        seal_id=seal_id(private.public_key()), closes_in=60.0,
+        seal_id=seal_id(private.public_key()),
     )  # fmt: skip
     found = []
     for place, rows in enumerate(_histories()):

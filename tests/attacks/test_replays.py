@@ -13,7 +13,7 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import Keyring
 from fedrap_core.wire.codec import decode_value, encode, encode_value
 from fedrap_core.wire.keys import new_private_key
-from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.messages import Signed
 from testkit.harness import one_cell, serve, small_settings
 from tests.contracts.one_by_one import round_phase
 from tests.sdk.made import PLAN, MadeCoordinator, a_device, a_release
@@ -22,9 +22,9 @@ from tests.sdk.made import PLAN, MadeCoordinator, a_device, a_release
 class Replaying(MadeCoordinator):
     """Gives the first offer again and again, whatever has happened since."""
 
-    first: Offer | None = None
+    first: Signed | None = None
 
-    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         fresh = await super().offer(signer, release)
         if self.first is None:
             self.first = fresh
@@ -38,7 +38,7 @@ def test_a_replayed_offer_gets_no_second_update(tmp_path: Path) -> None:
         assert device.run_round().joined
         coordinator.latest = a_release(version=2, seed=1)
         report = device.run_round()  # the old plan, for a model that is gone
-        assert (report.joined, report.blocked_by) == (False, "stale-model")
+        assert (report.joined, report.blocked_by) == (False, "old-offer")
         assert len(coordinator.sent) == 1
         assert device.status().rounds == 1
 
@@ -53,7 +53,7 @@ def test_an_offer_for_a_swapped_model_is_refused_before_anything_is_computed(
         device.sync()
         coordinator.latest = msgspec.structs.replace(coordinator.latest, model=bytes(32))
         report = device.run_round()
-        assert (report.joined, report.blocked_by) == (False, "stale-model")
+        assert (report.joined, report.blocked_by) == (False, "forked-release")
         assert coordinator.sent == []
 
 

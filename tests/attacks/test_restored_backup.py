@@ -12,12 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from fedrap import FedRap
 from fedrap_coordinator.commands import run
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import Keyring, StepUsedBefore, fresh_keyring, open_keyring
+from fedrap_coordinator.log_copy import PublishedBefore
 from fedrap_coordinator.store.engine import copy_database
+from fedrap_core.wire.authority import entry_digest, sign_release
 from testkit.harness import LiveServer, one_cell, serve, small_settings
+from tests.sdk.made import a_release
 
 SETTINGS = small_settings(updates=1, separation=1, noise=1.0)
 TASK = b"T" * 16
@@ -78,6 +82,64 @@ async def test_after_recovering_steps_go_on_beyond_what_was_published(
     assert await asyncio.to_thread(run, ["releases", "recover", "4", "3"]) == 0
     async with serve(SETTINGS, str(database), keyring) as served:
         assert await step(served, 7) == 4
+
+
+@pytest.mark.spec("9.3")
+async def test_devices_follow_the_log_over_a_recovery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries that the database lost are put back from beside the key that signed them."""
+    monkeypatch.chdir(tmp_path)
+    database, copy = tmp_path / "fedrap.sqlite", tmp_path / "copy.sqlite"
+    held = {1: tmp_path / "behind", 4: tmp_path / "latest"}  # by devices, when it is lost
+    async with serve(SETTINGS, str(database), open_keyring(tmp_path / "keys")) as served:
+        for version in range(1, 5):
+            if version in held:
+                with consenting(held[version], served.url) as device:
+                    await device.sync_async()
+                    assert device.status().release == version
+            if version == 2:
+                copy_database(f"sqlite:///{database}", copy)
+            if version < 4:
+                await step(served, version)
+    put_back(copy, database)
+    assert await asyncio.to_thread(run, ["releases", "recover", "3", "3"]) != 0  # 4 was published
+    assert await asyncio.to_thread(run, ["releases", "recover", "4", "3"]) == 0
+    async with serve(SETTINGS, str(database), open_keyring(tmp_path / "keys")) as served:
+        for folder in held.values():
+            with consenting(folder, served.url) as device:
+                await device.sync_async()
+                assert device.status().release == 5
+        assert await step(served, 7) == 4
+
+
+def consenting(folder: Path, url: str) -> FedRap:
+    device = FedRap.open(folder, server=url)
+    device.consent(train=True, policy="test")
+    return device
+
+
+def test_a_version_is_published_once_with_one_c(tmp_path: Path) -> None:
+    keyring = open_keyring(tmp_path)
+    first, other = (
+        sign_release(keyring.authority, a_release(version=2, seed=seed), bytes(32)).entry
+        for seed in (1, 2)
+    )
+    keyring.keep_entries(TASK, [first])
+    keyring.check_entry(TASK, first)  # after a crash: the same again
+    with pytest.raises(PublishedBefore, match="recover 2 1"):
+        keyring.check_entry(TASK, other)
+    log = tmp_path / f"releases-{TASK.hex()}.log"
+    assert log.stat().st_mode & 0o077 == 0
+    log.write_bytes(log.read_bytes() + b"torn by a cra")
+    again = open_keyring(tmp_path)
+    assert again.last_entry(TASK) == first
+    later = sign_release(keyring.authority, a_release(version=3), entry_digest(first)).entry
+    again.keep_entries(TASK, [first, later])
+    assert again.entries_after(TASK, 0) == [first, later]
+    log.write_bytes(b"!\n")
+    with pytest.raises(ConfigError, match="damaged"):
+        again.last_entry(TASK)
 
 
 def test_a_step_is_claimed_once_for_one_set_of_updates() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fedrap_coordinator.domain.decisions import DUPLICATE, STORED, SubmissionResult
@@ -17,8 +19,13 @@ from fedrap_coordinator.domain.records import (
 from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.errors import AlreadyReleased, DeviceExists, TokenExists
 from fedrap_coordinator.store.protocol import Store
+from fedrap_core.plan import Scoring
 from fedrap_core.wire import problems
+from fedrap_core.wire.authority import entry_digest, sign_release
+from fedrap_core.wire.keys import private_from_bytes
+from fedrap_core.wire.releases import pack_release
 from tests.contracts.one_by_one import add_update, assign, is_assigned, round_phase
+from tests.core.made import items_of
 
 TASK = b"t" * 16
 OVER = [Phase.RELEASED, Phase.ABANDONED]
@@ -305,3 +312,56 @@ async def test_the_catalogue_version_grows_with_each_change_and_only_then(store:
         seen.append((await store.catalogue(0)).version)
         assert (await store.extent()).catalogue == seen[-1]
     assert seen == [0, 1, 1, 2, 2, 3, 3, 3]
+
+
+LOGGER = private_from_bytes(b"l" * 32)
+
+
+def _logged(version: int, step: int, before: bytes) -> StoredRelease:
+    """A release with an entry of the log."""
+    release = pack_release(TASK, step, items_of(np.eye(2), version), 1, Scoring())
+    entry = sign_release(LOGGER, release, before).entry
+    return StoredRelease(version, step, 1, b"body %d" % version, None, entry=entry)
+
+
+@pytest.mark.spec("9.6")
+async def test_the_log_is_one_chain_and_outlives_the_bodies(store: Store) -> None:
+    assert await store.log(0, 200) == ([], b"")
+    first = _logged(1, 0, bytes(32))
+    second = _logged(2, 1, entry_digest(first.entry))
+    third = _logged(3, 1, entry_digest(second.entry))
+    await store.add_release(first, None)
+    await store.add_release(second, None)
+    forks = [_logged(9, 5, entry_digest(first.entry)), _logged(9, 5, bytes(32))]
+    for fork in forks:  # another version and step: only the link is taken
+        with pytest.raises(AlreadyReleased):
+            await store.add_release(fork, None)
+        with pytest.raises(AlreadyReleased):
+            await store.roll_back(replace(fork, restores=1))
+        with pytest.raises(AlreadyReleased):
+            await store.sign_release(replace(first, entry=fork.entry))
+    lost = _logged(4, 2, entry_digest(third.entry))
+    last = replace(_logged(6, 2, entry_digest(lost.entry)), restores=3)
+    with pytest.raises(AlreadyReleased):
+        await store.roll_back(last, None, [third.entry, second.entry])
+    await store.roll_back(last, None, [third.entry, lost.entry])
+    chain = [one.entry for one in (first, second, third, lost, last)]
+    assert await store.log(0, 200) == (chain, last.entry)
+    assert await store.log(2, 2) == (chain[2:4], last.entry)
+    assert await store.log(6, 200) == ([], last.entry)
+    assert await store.prune_releases(1) == 2
+    assert await store.log(0, 200) == (chain, last.entry)
+    kept = await store.release(6)
+    assert kept is not None
+    assert kept.entry == last.entry
+
+
+async def test_the_log_begins_with_a_release_of_before_there_was_one(store: Store) -> None:
+    await store.add_release(StoredRelease(4, 3, 2, b"unsigned", None), None)
+    signed = replace(_logged(4, 3, bytes(32)), body=b"signed")
+    await store.sign_release(signed)
+    with pytest.raises(AlreadyReleased):
+        await store.sign_release(replace(signed, body=b"again"))
+    found = await store.release(None)
+    assert found is not None
+    assert (found.body, found.entry, found.devices) == (b"signed", signed.entry, 2)

@@ -16,6 +16,7 @@ import pytest
 from fedrap import CoordinatorUnreachable, FedRap, Floor, UpdateRefused
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.items import ItemIds
+from fedrap_core.wire.authority import open_signed
 from fedrap_core.wire.certificates import read_certificate
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.keys import (
@@ -24,7 +25,7 @@ from fedrap_core.wire.keys import (
     public_from_point,
     public_point,
 )
-from fedrap_core.wire.messages import Delta, Release
+from fedrap_core.wire.messages import Accepted, Delta, Release
 from fedrap_core.wire.releases import apply_delta, unpack_release
 from fedrap_core.wire.seal import seal_update
 from testkit.harness import DIM, ITEMS, one_cell
@@ -145,7 +146,8 @@ async def test_the_same_bytes_are_accepted_again_and_others_are_not(world: World
     offer = await world.place(member)
     body = member.body(offer)
     for _ in range(2):
-        receipt = await world.transport.send_update(member.signer, offer.round, body)
+        signed = await world.transport.send_update(member.signer, offer.round, body)
+        receipt = open_signed(member.enrolled.authority, signed, Accepted)
         assert receipt.digest == hashlib.sha256(body).digest()
         assert receipt.round == offer.round
     other = member.body(offer)  # sealed anew

@@ -18,6 +18,7 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.sparse import RowUpdate
+from fedrap_core.wire.authority import open_signed
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
 from fedrap_core.wire.messages import Enrolled, Offer, Release
@@ -53,7 +54,9 @@ class World:
         return release
 
     async def place(self, member: Member) -> Offer:
-        return await self.transport.offer(member.signer, (await self.latest()).version)
+        held = (await self.latest()).version
+        signed = await self.transport.offer(member.signer, held)
+        return open_signed(member.enrolled.authority, signed, Offer)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
-from fedrap_core.wire.messages import Accepted, Offer, OfferRequest, Share
+from fedrap_core.wire.messages import Offer, OfferRequest, Share, Signed
 from fedrap_core.wire.seal import seal_id
 from fedrap_core.wire.share import encode_share, pad
 from fedrap_core.wire.signing import SIGNATURE_HEADER
@@ -232,7 +232,7 @@ async def test_a_duplicate_of_the_same_bytes_is_success_also_after_the_release(
     first = await player.post(offer.round, body)
     again = await player.post(offer.round, body)
     assert first.status == again.status == 200
-    assert decode(Accepted, first.body) == decode(Accepted, again.body)
+    assert decode(Signed, first.body).body == decode(Signed, again.body).body
     await other.join()
     assert (await served.app[COORDINATOR].release(None)).version == 2
     assert (await player.post(offer.round, body)).status == 200

@@ -17,8 +17,7 @@ from fedrap_core.plan import PaperMethod
 from fedrap_core.privacy.mechanisms import release_noise, task_noise_key
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.sparse import RowUpdate, packed_size
-from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.codec import encode
 from testkit.harness import DIM, Player, one_cell, serve, small_settings
 
 DEVICES = 40
@@ -91,7 +90,7 @@ async def test_over_several_rounds_no_cell_is_counted_twice_within_b(
                 if answer.status != 200:
                     await asyncio.sleep(0.005)
                     continue
-                offer = decode(Offer, answer.body)  # asking again could be too late by now
+                offer = player.offer_in(answer)  # asking again could be too late by now
                 await player.post(offer.round, encode(player.update(offer, one_cell(row))))
 
         await asyncio.gather(*(greedy(player, row) for row, player in enumerate(players)))

@@ -49,7 +49,8 @@ async def enrol(served: LiveServer, token: str, **attested: Any) -> tuple[Player
     message = Enrol(token=token, public_key=public_point(player.key.public_key()), **attested)
     answer = await player.send("POST", "/v1/enrol", encode(message), {})
     if answer.status == 200:
-        player.id = decode(Enrolled, answer.body).device
+        enrolled = decode(Enrolled, answer.body)
+        player.id, player.authority = enrolled.device, enrolled.authority
     return player, answer
 
 

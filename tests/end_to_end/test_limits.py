@@ -12,8 +12,8 @@ from fedrap_coordinator.domain.rate_limits import Pace
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.settings import IngestLimits, Limits, Settings
 from fedrap_coordinator.store.memory import MemoryStore
-from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Offer, OfferRequest
+from fedrap_core.wire.codec import encode
+from fedrap_core.wire.messages import OfferRequest
 from testkit.harness import (
     ITEMS,
     NO_LIMITS,
@@ -43,7 +43,7 @@ async def test_a_device_that_waits_is_answered_when_something_has_changed() -> N
         await first.post(offer.round, encode(first.update(offer, one_cell(0))))
         answer = await asyncio.wait_for(waiting, PATIENCE)
         assert answer.problem == "stale-model"  # the release it waited for is out
-        assert decode(Offer, (await _ask(second, 2, 20.0)).body).step == 2
+        assert second.offer_in(await _ask(second, 2, 20.0)).step == 2
 
 
 @pytest.mark.spec("7.15", "2.3")

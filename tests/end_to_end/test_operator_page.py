@@ -17,6 +17,7 @@ from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER
 from fedrap_coordinator.domain.records import NewItem
+from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.settings import AdminApi
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.memory import MemoryStore
@@ -40,8 +41,9 @@ async def site() -> AsyncIterator[Site]:
     settings = small_settings(updates=2, separation=1, noise=1.0)
     settings = msgspec.structs.replace(settings, admin=AdminApi(port=0))
     store = MemoryStore()
-    async with serve(settings, store) as served:
-        admin = AdminActions(store, settings, SYSTEM, "test")
+    keyring = fresh_keyring()
+    async with serve(settings, store, keyring) as served:
+        admin = AdminActions(store, settings, SYSTEM, "test", keyring=keyring)
         catalogue = CatalogueActions(admin)
         await catalogue.import_items([NewItem("item-1", {"category": "film", "title": SPITEFUL})])
         token = (await admin.add_admin("ann", Role.VIEWER)).token

@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import open_engine
-from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Offer
 from testkit.crash_host import Running, Site, start
 from testkit.crash_walk import DIM, prepare, settings_for
@@ -66,7 +65,7 @@ class Field:
             if reply is None:
                 continue
             if reply.status == 200:
-                offer = decode(Offer, reply.body)
+                offer = device.offer_in(reply.body)
                 if offer.round != done:
                     await self._hand_in(device, offer)
                 done = offer.round

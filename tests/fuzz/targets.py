@@ -19,10 +19,11 @@ from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import Plan
 from fedrap_core.quantize import QuantizedRows
+from fedrap_core.wire.authority import check_leads, open_signed, read_authority, read_entry
 from fedrap_core.wire.certificates import read_certificate
 from fedrap_core.wire.codec import decode, decode_value
-from fedrap_core.wire.keys import private_from_bytes, public_from_point
-from fedrap_core.wire.messages import Delta, Release
+from fedrap_core.wire.keys import private_from_bytes, public_from_point, public_point
+from fedrap_core.wire.messages import Delta, Offer, Release, Signed
 from fedrap_core.wire.releases import apply_delta, unpack_entries, unpack_release
 from fedrap_core.wire.seal import open_update
 from fedrap_core.wire.share import decode_share
@@ -36,6 +37,15 @@ _ROWS = QuantizedRows(np.ones((3, 4), dtype=np.int8), np.ones(3, dtype=np.float3
 _COMMON = CommonItems(1, _ROWS)
 _LARGEST = 1 << 20
 
+
+def _pinned(raw: bytes) -> bytes:
+    """What an app pins; a text or bytes that are no key are its own mistake."""
+    try:
+        return read_authority(raw) or read_authority(raw.decode("latin-1"))
+    except ValueError as error:
+        raise FedRapError(str(error)) from error
+
+
 TARGETS: dict[str, Callable[[bytes], object]] = {
     **{f"message {kind.__name__}": partial(decode, kind) for kind in ALL_MESSAGES},
     "plan": lambda raw: decode_value(Plan, raw),
@@ -47,6 +57,10 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "sealed update": lambda raw: open_update(read_update(raw, _LARGEST), _KEY),
     "share in an update": lambda raw: open_share(read_update(raw, _LARGEST), _KEY, 3, 4),
     "point": public_from_point,
+    "authority": lambda raw: _pinned(raw),
+    "signed": lambda raw: open_signed(public_point(_PUBLIC), decode(Signed, raw), Offer),
+    "entry of the log": lambda raw: check_leads(raw[:300], [raw[300:], raw]),
+    "entry": read_entry,
     "certificate": lambda raw: read_certificate(_PUBLIC, raw),
     "signature": lambda raw: verify(_PUBLIC, b"said", raw),
     "token": lambda raw: read_token(raw.decode("latin-1"), {"shop": _PUBLIC}, "fedrap", 1.0),

@@ -15,9 +15,20 @@ from fedrap.transport.credentials import Signer
 from fedrap_core.items import join_ids
 from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.sparse import RowUpdate
+from fedrap_core.wire.authority import entry_digest, sign_message, sign_release
 from fedrap_core.wire.codec import decode, encode_value
-from fedrap_core.wire.keys import new_private_key, public_point
-from fedrap_core.wire.messages import Accepted, Catalogue, Enrolled, Offer, Release, Renewed, Update
+from fedrap_core.wire.keys import new_private_key, private_from_bytes, public_point
+from fedrap_core.wire.messages import (
+    Accepted,
+    Catalogue,
+    Enrolled,
+    Log,
+    Offer,
+    Release,
+    Renewed,
+    Signed,
+    Update,
+)
 from fedrap_core.wire.problems import Problem
 from fedrap_core.wire.releases import pack_release
 from fedrap_core.wire.seal import open_update, seal_id
@@ -28,6 +39,7 @@ DIM = 4
 ITEMS = [f"item-{row}" for row in range(12)]
 TASK = b"t" * 16
 DEVICE = b"d" * 16
+AUTHORITY = private_from_bytes(b"a" * 32)  # the same in every process of a test
 PLAN = Plan(
     method=SolveMethod(dim=DIM), privacy=Privacy(separation=2, cap=5, noise=2.0), min_updates=20
 )
@@ -36,10 +48,13 @@ PLAN = Plan(
 def a_release(
     version: int = 1, size: int = len(ITEMS), seed: int = 0, catalogue: int | None = None
 ) -> Release:
-    """A made-up C of `size` rows, for a catalogue of the same version unless told otherwise."""
+    """A made-up C of `size` rows, for a catalogue of the same version unless told otherwise.
+
+    The first version is of step 0: what rounds start from.
+    """
     matrix = np.random.default_rng(seed).normal(0.0, 0.5, (size, DIM))
     known = version if catalogue is None else catalogue
-    return pack_release(TASK, version, items_of(matrix, version), known, Scoring(ridge=1.0))
+    return pack_release(TASK, version - 1, items_of(matrix, version), known, Scoring(ridge=1.0))
 
 
 def refused(problem: Problem, retry_after: float | None = None) -> UpdateRefused:
@@ -75,6 +90,8 @@ class MadeCoordinator:
     tokens: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.authority = AUTHORITY
+        self._served: dict[int, tuple[Release, Release]] = {}  # as made, and as signed
         self.seal_private = new_private_key()
         self.seal_key = public_point(self.seal_private.public_key())
         self.receipt: bytes | None = None
@@ -82,8 +99,12 @@ class MadeCoordinator:
 
     @property
     def round(self) -> bytes:
-        """The id of the round that makes `step`."""
-        return b"round" + self.step.to_bytes(11, "big")
+        """The id of the round that makes the step after the latest release, or `step`."""
+        return b"round" + self._offered_step.to_bytes(11, "big")
+
+    @property
+    def _offered_step(self) -> int:
+        return max(self.step, self.latest.step + 1)
 
     def _called(self, verb: str) -> None:
         self.calls.append(verb)
@@ -93,7 +114,8 @@ class MadeCoordinator:
     async def enrol(self, token: str, public_key: bytes, proof: Proof = NO_PROOF) -> Enrolled:
         self._called("enrol")
         self.tokens.append(token)
-        return Enrolled(device=DEVICE, task=TASK)
+        point = public_point(self.authority.public_key())
+        return Enrolled(device=DEVICE, task=TASK, authority=point)
 
     async def renew(self, signer: Signer, proof: Proof = NO_PROOF, nonce: int = 0) -> Renewed:
         self._called("renew")
@@ -101,7 +123,22 @@ class MadeCoordinator:
 
     async def release(self, have: int | None) -> Release | None:
         self._called("release")
-        return None if have == self.latest.version else self.latest
+        return None if have == self.latest.version else self.signed_latest()
+
+    def signed_latest(self) -> Release:
+        """The latest release as the authority signs it, after those that were served before."""
+        known = self._served.get(self.latest.version)
+        if known is None or known[0] is not self.latest:
+            earlier = [version for version in self._served if version < self.latest.version]
+            before = entry_digest(self._served[max(earlier)][1].entry if earlier else b"")
+            known = (self.latest, sign_release(self.authority, self.latest, before))
+            self._served[self.latest.version] = known
+        return known[1]
+
+    async def log(self, since: int) -> Log:
+        self._called("log")
+        entries = [self._served[one][1].entry for one in sorted(self._served) if one > since]
+        return Log(entries=entries)
 
     async def catalogue(self, start: int) -> Catalogue:
         self._called("catalogue")
@@ -119,27 +156,27 @@ class MadeCoordinator:
     async def forget(self, signer: Signer) -> None:
         self._called("forget")
 
-    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         self.on_offer()
         self._called("offer")
-        return Offer(
+        offer = Offer(
             task=self.task,
             round=self.round,
-            step=self.step,
+            step=self._offered_step,
             plan=self.plan,
             release=self.latest.version,
             model=self.latest.model,
             seal_key=self.seal_key,
             seal_id=seal_id(self.seal_private.public_key()),
-            closes_in=60.0,
         )
+        return sign_message(self.authority, offer)
 
-    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Signed:
         self.on_send()
         self.sent.append((round_id, body))
         self._called("send_update")
         digest = hashlib.sha256(body).digest() if self.receipt is None else self.receipt
-        return Accepted(round=round_id, digest=digest)
+        return sign_message(self.authority, Accepted(round=round_id, digest=digest))
 
     async def close(self) -> None:
         self.calls.append("close")

@@ -169,7 +169,8 @@ def test_reasons_add_up_to_the_score_and_name_only_own_items(
     tmp_path_factory: pytest.TempPathFactory, history: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("reasons")
-    with a_device(folder, MadeCoordinator(), items=tuple(history)) as device:
+    taught = MadeCoordinator(latest=a_release(version=2))
+    with a_device(folder, taught, items=tuple(history)) as device:
         device.sync()
         for one in device.recommend(12, explain=True, filter_seen=False):
             shared = sum(reason.shared for reason in one.reasons)

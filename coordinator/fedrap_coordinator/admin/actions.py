@@ -52,7 +52,7 @@ class AdminActions:
         keyring: Keyring | None = None,
         monitor: Monitor | None = None,
     ) -> None:
-        """`keyring` is for acts on sealing keys, `monitor` for the dashboard."""
+        """`keyring` is for acts on sealing keys and releases, `monitor` for the dashboard."""
         self.store = store
         self.settings = settings
         self.sources = sources
@@ -241,16 +241,17 @@ class AdminActions:
 
     async def keys(self) -> documents.KeyList:
         """The sealing keys without their secrets."""
-        return documents.KeyList(keys=documents.key_lines(self._ring().keys))
+        return documents.KeyList(keys=documents.key_lines(self.ring().keys))
 
     async def rotate_keys(self) -> documents.Rotated:
         """Turn the ring of sealing keys; written down before it is done."""
-        keyring = self._ring()
+        keyring = self.ring()
         await self.store.write_audit(self.entry("rotate-keys", outcome="begun"))
         active = await asyncio.to_thread(keyring.rotate, self.sources.clock())
         return documents.Rotated(active=active.id.hex())
 
-    def _ring(self) -> Keyring:
+    def ring(self) -> Keyring:
+        """The coordinator's keys; raises ConfigError where there are none."""
         if self._keyring is None:
             raise ConfigError("there are no keys here")
         return self._keyring

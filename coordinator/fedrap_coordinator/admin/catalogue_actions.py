@@ -10,9 +10,17 @@ from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.actions import ALL_ROUNDS, AdminActions
 from fedrap_coordinator.domain.records import NewItem, Quality, StoredRelease
 from fedrap_coordinator.errors import AlreadyReleased, ConfigError, Refusal
-from fedrap_coordinator.rounds.releases import Model, load_model, recovered_model, restored_model
+from fedrap_coordinator.rounds.releases import (
+    Model,
+    load_model,
+    publish,
+    recovered_model,
+    restored_model,
+)
 from fedrap_core.errors import BrokenModel
 from fedrap_core.wire import problems
+from fedrap_core.wire.authority import is_signed_by, read_entry
+from fedrap_core.wire.keys import public_point
 
 _TRIES = 3  # a round may be released at the same moment
 
@@ -69,6 +77,7 @@ class CatalogueActions:
                 await self._store.roll_back(made.stored, entry)
             except AlreadyReleased:  # a round was released meanwhile: once more, on top of it
                 continue
+            await self._keep_entry(made)
             return documents.RolledBack(
                 version=made.stored.version, restores=version, step=made.stored.step
             )
@@ -88,8 +97,14 @@ class CatalogueActions:
             raise Refusal(problems.EXISTS_ALREADY, f"{known}, which is more")
         entry = self._admin.entry("recover", f"version {version}, step {step}")
         model = await asyncio.to_thread(load_model, latest)
-        made = await asyncio.to_thread(recovered_model, model, version + 1, step, entry.at)
-        await self._store.roll_back(made.stored, entry)
+        made = await asyncio.to_thread(recovered_model, model, version + 1, step)
+        lost = self._admin.ring().entries_after(model.message.task, latest.version)
+        if lost and version < read_entry(lost[-1]).version:
+            known = f"version {read_entry(lost[-1]).version} was published"
+            raise Refusal(problems.EXISTS_ALREADY, f"{known}; recover from that one or more")
+        made = await self._published(made, model, lost[-1] if lost else None)
+        await self._store.roll_back(made.stored, entry, lost)
+        await self._keep_entry(made)
         return documents.RolledBack(version=made.stored.version, restores=latest.version, step=step)
 
     async def _restored(self, version: int) -> Model:
@@ -107,10 +122,33 @@ class CatalogueActions:
             before = await asyncio.to_thread(load_model, latest)
             size = (await asyncio.to_thread(load_model, old)).common.size
             attributes = await self._store.shared_attributes(size)
-            now = self._admin.entry("roll-back").at
-            return await asyncio.to_thread(restored_model, before, old, attributes, now)
+            made = await asyncio.to_thread(restored_model, before, old, attributes)
         except BrokenModel as error:
             raise ConfigError(f"release {old.version} cannot be used: {error}") from error
+        return await self._published(made, before)
+
+    async def _published(self, made: Model, before: Model, head: bytes | None = None) -> Model:
+        """Signed as the next release of the log; `head` is where that ends, if not in `before`.
+
+        Raises:
+            ConfigError: these keys are not those of the coordinator, or it published more.
+        """
+        ring, signed, now = self._admin.ring(), before.message.entry, self._admin.sources.clock()
+        if signed and not is_signed_by(public_point(ring.authority.public_key()), signed):
+            raise ConfigError(
+                f"release {before.stored.version} was signed with another authority.key; run this "
+                "with the keys of the coordinator, or devices refuse what comes of it"
+            )
+        model = await asyncio.to_thread(publish, made, before, ring.authority, now, head)
+        try:
+            ring.check_entry(model.message.task, model.message.entry)
+        except BrokenModel as error:
+            raise ConfigError(str(error)) from error
+        return model
+
+    async def _keep_entry(self, made: Model) -> None:
+        keep, entry = self._admin.ring().keep_entries, made.message.entry
+        await asyncio.to_thread(keep, made.message.task, [entry])
 
     async def note_quality(
         self, version: int, metric: str, value: float, note: str

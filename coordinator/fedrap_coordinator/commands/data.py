@@ -18,6 +18,7 @@ from fedrap_coordinator.commands.output import (
     ago,
     columns,
     in_bytes,
+    keyring_of,
     limit_of,
     open_admin,
     print_json,
@@ -189,7 +190,8 @@ def _releases_list(arguments: argparse.Namespace) -> int:
 
 
 def _roll_back(arguments: argparse.Namespace) -> int:
-    done = act(arguments, table.ROLL_BACK, table.OneRelease(arguments.version))
+    wanted = table.OneRelease(arguments.version)
+    done = act(arguments, table.ROLL_BACK, wanted, keyring_of(arguments))
     if arguments.json:
         print_json(done)
     say(
@@ -200,7 +202,8 @@ def _roll_back(arguments: argparse.Namespace) -> int:
 
 
 def _recover(arguments: argparse.Namespace) -> int:
-    done = act(arguments, table.RECOVER, table.LastSeen(arguments.version, arguments.step))
+    wanted = table.LastSeen(arguments.version, arguments.step)
+    done = act(arguments, table.RECOVER, wanted, keyring_of(arguments))
     if arguments.json:
         print_json(done)
     say(f"release {done.version} goes on with step {done.step + 1}; no step is made a second time")

@@ -1,8 +1,9 @@
-"""Commands for keys, devices, issuers, admins, the audit and the privacy ledger."""
+"""Commands for keys, the authority, devices, issuers, admins, the audit and the privacy ledger."""
 
 from __future__ import annotations
 
 import argparse
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,13 @@ from fedrap_coordinator.commands.output import (
     add_group,
     ago,
     columns,
+    keyring_of,
     limit_of,
     print_json,
     say,
-    settings_of,
     show,
 )
 from fedrap_coordinator.errors import ConfigError
-from fedrap_coordinator.keyring import Keyring, open_keyring
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_core.wire.keys import public_point
 
@@ -37,6 +37,8 @@ def add_identity_commands(commands: Any) -> None:
     keys = add_group(commands, "keys", "sealing keys: list them, or rotate them now")
     add_action(keys, "list", "all that ever were, with their states", _keys_list)
     add_action(keys, "rotate", "the next key becomes active for new rounds", _keys_rotate)
+
+    add_action(commands, "authority", "the public key that apps pin", _authority)
 
     devices = add_group(commands, "devices", "list devices, or shut one out")
     listed = add_action(devices, "list", "in order of id", _devices_list)
@@ -72,20 +74,27 @@ def add_ledger(actions: Any) -> None:
 
 
 def _keys_list(arguments: argparse.Namespace) -> int:
-    print_json(KeyList(keys=key_lines(_keyring(arguments).keys)))  # needs no database
+    print_json(KeyList(keys=key_lines(keyring_of(arguments).keys)))  # needs no database
     return 0
 
 
 def _keys_rotate(arguments: argparse.Namespace) -> int:
-    done = act(arguments, table.ROTATE_KEYS, table.Nothing(), _keyring(arguments))
+    done = act(arguments, table.ROTATE_KEYS, table.Nothing(), keyring_of(arguments))
     if arguments.json:
         print_json(done)
     say(f"{done.active} is active; the open round keeps its key, which is destroyed after it")
     return 0
 
 
-def _keyring(arguments: argparse.Namespace) -> Keyring:
-    return open_keyring(Path(settings_of(arguments).keys))
+def _authority(arguments: argparse.Namespace) -> int:
+    point = public_point(keyring_of(arguments).authority.public_key())  # needs no database
+    text = base64.b64encode(point).decode("ascii")
+    if arguments.json:
+        print_json({"authority": text})
+        return 0
+    show(text)
+    say("give it to the app: FedRap.open(..., authority=...); it signs offers and releases")
+    return 0
 
 
 def _devices_list(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.documents import Answer
 from fedrap_coordinator.admin.table import Action, Arguments
 from fedrap_coordinator.errors import ConfigError
-from fedrap_coordinator.keyring import Keyring
+from fedrap_coordinator.keyring import Keyring, open_keyring
 from fedrap_coordinator.settings import Settings, load
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.sql import SqlStore
@@ -66,6 +66,11 @@ def act(
             return await action.run(admin, wanted)
 
     return asyncio.run(run())
+
+
+def keyring_of(arguments: argparse.Namespace) -> Keyring:
+    """The keys of the settings."""
+    return open_keyring(Path(settings_of(arguments).keys))
 
 
 def limit_of(arguments: argparse.Namespace) -> int:

@@ -160,6 +160,7 @@ class StoredRelease:
     restores: int | None = None  # the version whose C this one publishes again
     facts: Facts = Facts()
     support: bytes | None = None  # (m,) float64 little-endian: devices behind each row, at least
+    entry: bytes = b""  # of the log, as in the body; empty: made before releases were signed
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def routes() -> list[web.RouteDef]:
         web.post("/v1/forget", post_forget, name="forget"),
         web.get("/v1/releases/latest", get_latest_release, name="latest-release"),
         web.get("/v1/releases/{version}", get_release, name="release"),
+        web.get("/v1/log", get_log, name="log"),
         web.get("/v1/catalogue", get_catalogue, name="catalogue"),
         web.get("/v1/privacy", get_privacy, name="privacy"),
         web.get("/v1/openapi.json", get_openapi, name="openapi"),
@@ -139,6 +140,14 @@ async def get_release(request: web.Request) -> web.Response:
     """One version of C; it never changes."""
     version = read_number(request.match_info["version"])
     return _release(request, await request.app[COORDINATOR].release(version), _FOREVER)
+
+
+async def get_log(request: web.Request) -> web.Response:
+    """The signed log of releases beyond version `since`, and its head."""
+    since = read_number(request.query.get("since", "0"))
+    body = await request.app[COORDINATOR].log(since)
+    headers = {"Cache-Control": "no-cache"}
+    return web.Response(body=body, content_type=MEDIA_TYPE, headers=headers)
 
 
 async def get_catalogue(request: web.Request) -> web.Response:

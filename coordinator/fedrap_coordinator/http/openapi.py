@@ -55,6 +55,7 @@ def _object(**fields: Schema) -> Schema:
 
 VERSION = _asked("version", {**COUNT, "maximum": 2**31}, "of C", "path")
 HAVE = _asked("have", {**COUNT, "maximum": 2**31}, "the version that the device holds")
+SINCE = _asked("since", {**COUNT, "maximum": 2**31}, "the version of the last entry that is known")
 START = _asked("start", {**COUNT, "maximum": 999_999_999}, "the first row that is wanted")
 HEX16: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 
@@ -86,6 +87,10 @@ DEVICES = (
     Address(
         "get", "/v1/releases/{version}", "One version of C; it never changes.", BYTES, MSGPACK,
         (VERSION,), statuses=(304,),
+    ),
+    Address(
+        "get", "/v1/log", "Signed entries of releases beyond a version, and the last.", BYTES,
+        MSGPACK, (SINCE,),
     ),
     Address("get", "/v1/catalogue", "Items from a row on.", BYTES, MSGPACK, (START,)),
     Address("get", "/v1/privacy", "The privacy guarantee, and on what it rests.", OBJECT),

@@ -26,7 +26,7 @@ from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import is_item_id
 from fedrap_core.plan import Plan
 from fedrap_core.wire import problems
-from fedrap_core.wire.messages import Accepted, Offer
+from fedrap_core.wire.messages import Signed
 
 log = logging.getLogger(__name__)
 # What keeps an update out because of itself or its round; all others are about its device.
@@ -56,7 +56,7 @@ class Coordinator:
         self._driver = RoundDriver(
             store, keyring, settings, aggregator, sources, learn=learn, reached=reached
         )
-        self._ingest = Ingest(store, aggregator, settings, sources.clock)
+        self._ingest = Ingest(store, aggregator, settings, keyring.authority, sources.clock)
         self._slots = Slots(self._driver, self._ingest, keyring, settings, sources)
         self._downloads = Downloads(store, settings, self._driver)
 
@@ -125,8 +125,10 @@ class Coordinator:
         """Let time pass: end, abandon or open rounds as their limits say."""
         await self._driver.advance()
 
-    def offer(self, signed: SignedRequest) -> Awaitable[Offer]:
-        """A slot in the open round for a device that may take part; asking twice costs once.
+    def offer(self, signed: SignedRequest) -> Awaitable[Signed]:
+        """A signed offer of a slot in the open round for a device that may take part.
+
+        Asking twice costs once.
 
         Where there is none now, a device that is willing to wait is answered when there is.
         """
@@ -136,14 +138,14 @@ class Coordinator:
         """Returns when there is such a device; raises Refusal."""
         await self._ingest.check_known(device)
 
-    async def accept(self, signed: SignedRequest, round_id: bytes) -> Accepted:
-        """Verify, unseal, decode, decide, store: what is answered with Accepted is never lost."""
+    async def accept(self, signed: SignedRequest, round_id: bytes) -> Signed:
+        """Verify, unseal, decode, decide, store: what has a receipt is never lost."""
         context = self._slots.context(round_id)
         if context is None:  # another process may have opened it; only devices make us look
             await self._ingest.authenticate(signed)
             await self._driver.catch_up()
             context = self._slots.context(round_id)
-        checked = await self._ingest.check(signed, context, self._slots.limit_rate)
+        checked = await self._ingest.check(signed, round_id, context, self._slots.limit_rate)
         body = signed.body if context is not None and checked.fault is None else None
         submission = Submission(signed.device, signed.nonce, checked.digest, body)
         max_updates = self._driver.limits.max_updates
@@ -152,7 +154,7 @@ class Coordinator:
             result, counts = await self._wake_and_add(round_id, submission, result, counts)
         self._driver.see(round_id, counts)
         if result.problem is None:
-            return Accepted(round=round_id, digest=checked.digest)
+            return checked.receipt
         if checked.fault is not None and result.problem in _OF_THE_UPDATE:
             raise checked.fault
         raise self._refusal(result)
@@ -189,6 +191,10 @@ class Coordinator:
     def release_since(self, have: int) -> Awaitable[EncodedRelease]:
         """The latest release for a device that holds version `have`: a delta where that pays."""
         return self._downloads.release_since(have)
+
+    def log(self, since: int) -> Awaitable[bytes]:
+        """Signed entries of the releases beyond version `since`, and the last, as a message."""
+        return self._downloads.log(since)
 
     def catalogue(self, start: int) -> Awaitable[tuple[bytes, bytes | None]]:
         """The items from row `start` on as a message, and compressed where that is at hand."""

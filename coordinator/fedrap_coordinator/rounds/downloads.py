@@ -1,4 +1,4 @@
-"""What devices fetch: versions of C, deltas between them, and the catalogue."""
+"""What devices fetch: versions of C, deltas between them, their log, and the catalogue."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import join_ids
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import encode
-from fedrap_core.wire.messages import Catalogue
+from fedrap_core.wire.messages import MOST_ENTRIES, Catalogue, Log
 
 KEPT_DELTAS = 16  # in memory, for devices that come back at about the same time
+KEPT_LOGS = 64  # parts of the log; most devices ask from one of the last few versions
 KEPT_OLD = 2  # versions that are not the latest; nobody makes us compress one twice in a row
 
 
@@ -33,6 +34,7 @@ class Downloads:
         self._driver = driver
         self._deltas: dict[tuple[int, int], EncodedRelease] = {}
         self._old: dict[int, EncodedRelease] = {}
+        self._logs: tuple[int, dict[int, bytes]] = (0, {})  # of the latest version, by `since`
         self._catalogue: _Catalogue | None = None
 
     async def release(self, version: int | None) -> EncodedRelease:
@@ -70,6 +72,19 @@ class Downloads:
             if len(self._deltas) >= KEPT_DELTAS:
                 self._deltas.clear()
             self._deltas[have, model.stored.version] = known
+        return known
+
+    async def log(self, since: int) -> bytes:
+        """Up to 200 signed entries beyond version `since`, and the last of all, as a message."""
+        model = self._driver.model
+        latest = 0 if model is None else model.stored.version
+        if self._logs[0] != latest or len(self._logs[1]) >= KEPT_LOGS:
+            self._logs = (latest, {})
+        kept = self._logs[1]
+        known = kept.get(since)
+        if known is None:
+            entries, head = await self._store.log(since, MOST_ENTRIES)
+            known = kept[since] = encode(Log(entries=list(entries), head=head))
         return known
 
     async def catalogue(self, start: int) -> tuple[bytes, bytes | None]:

@@ -8,6 +8,7 @@ conditional, so that nothing is done twice, not even by a process that lost the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from typing import Protocol
@@ -28,6 +29,7 @@ from fedrap_coordinator.rounds.releases import (
     load_model,
     next_model,
     plan_after,
+    publish,
 )
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
@@ -35,7 +37,9 @@ from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import BrokenModel
 from fedrap_core.plan import Plan
 from fedrap_core.solve.server_step import RoundSum
+from fedrap_core.wire.authority import read_entry
 from fedrap_core.wire.codec import decode_value, encode_value
+from fedrap_core.wire.messages import MOST_ENTRIES
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
@@ -54,7 +58,6 @@ class Learn(Protocol):
         settings: Settings,
         clip: float,
         attributes: Sequence[Attribute],
-        now: float,
         /,
     ) -> Model:
         """The version after `model`; raises BrokenModel when the sum gives no usable C."""
@@ -140,6 +143,7 @@ class RoundDriver:
             if self.model is not None:
                 check_settings(self._settings, self.model)
                 self._check_steps(self.model)
+                await self._take_up_log(self.model)
             await self._step()
         self.serves = True
 
@@ -156,6 +160,28 @@ class RoundDriver:
                 f"{model.stored.step}: a backup came back. Run `fedrap-coordinator releases "
                 f"recover` with step {made} or more, so that no step is published twice"
             )
+        head = self._keyring.last_entry(self.task)
+        last = read_entry(head) if head else None
+        if last is not None and model.stored.version + 1 < last.version:
+            raise ConfigError(
+                f"these keys have signed releases up to {last.version}, and this database ends "
+                f"with release {model.stored.version}: a backup came back. Run "
+                f"`fedrap-coordinator releases recover {last.version} {last.step}`"
+            )
+
+    async def _take_up_log(self, model: Model) -> None:
+        """Begin the log where releases were not signed yet, and bring its copy up to date."""
+        if not model.message.entry:
+            signed = await asyncio.to_thread(publish, model, None, self._keyring.authority, 0.0)
+            with contextlib.suppress(AlreadyReleased):  # another process began it
+                await self._store.sign_release(signed.stored)
+            self.model = None
+            await self._refresh()
+        head = self._keyring.last_entry(self.task)
+        last = read_entry(head).version if head else -1
+        while entries := (await self._store.log(last, MOST_ENTRIES))[0]:
+            await asyncio.to_thread(self._keyring.keep_entries, self.task, entries)
+            last = read_entry(entries[-1]).version
 
     async def sleep(self) -> None:
         """Put the open round to sleep; another process that still serves wakes it up again."""
@@ -283,11 +309,20 @@ class RoundDriver:
     async def _make_first_release(self) -> None:
         extent = await self._store.extent()
         if extent.items:
-            model = await asyncio.to_thread(
-                first_model, self.task, extent, self._settings, self._sources.clock()
-            )
+            made = await asyncio.to_thread(first_model, self.task, extent, self._settings)
+            model = await asyncio.to_thread(self._published, made, None, self._sources.clock())
             await self._store.add_release(model.stored, None)
+            await self._keep_entry(model)
             self.model = model
+
+    def _published(self, made: Model, before: Model | None, now: float) -> Model:
+        """Signed, and held against what was published before; raises PublishedBefore."""
+        model = publish(made, before, self._keyring.authority, now)
+        self._keyring.check_entry(self.task, model.message.entry)
+        return model
+
+    async def _keep_entry(self, model: Model) -> None:
+        await asyncio.to_thread(self._keyring.keep_entries, self.task, [model.message.entry])
 
     async def _open_round(self) -> None:
         if self.model is None or self.is_over:
@@ -339,6 +374,7 @@ class RoundDriver:
         except AlreadyReleased:  # another process has released this step
             await self._refresh()
             return
+        await self._keep_entry(made)
         self.model = made
         log.info("released", extra={"version": made.stored.version, "updates": made.stored.devices})
         self._timing.end(round_)
@@ -363,9 +399,9 @@ class RoundDriver:
         attributes = await self._store.shared_attributes(model.common.size)  # of items that are new
         made = await asyncio.to_thread(
             self._learn, self.task, model, summed.total, extent, self._settings, summed.clip,
-            attributes, self._timing.now(round_),
+            attributes,
         )  # fmt: skip
         self._reached("learnt")
         await asyncio.to_thread(self._keyring.claim_step, self.task, round_.step, summed.updates)
         self._reached("step claimed")
-        return made
+        return await asyncio.to_thread(self._published, made, model, self._timing.now(round_))

@@ -34,8 +34,9 @@ from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import FedRapError
 from fedrap_core.model import CommonItems
 from fedrap_core.wire import problems
+from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.keys import public_from_point
-from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.messages import Accepted, Offer, Signed
 
 KEPT_KEYS = 20_000  # of devices that asked lately, ready for use; about 1 kB each
 _ALL = b""  # the key of batches that are about no round
@@ -45,9 +46,10 @@ Job: TypeAlias = Callable[[], object]
 
 @dataclass(frozen=True)
 class RoundContext:
-    """What an update is held against: its round's offer and C."""
+    """What an update is held against: its round's offer and C; and the offer as it is sent."""
 
     offer: Offer
+    signed: Signed
     common: CommonItems
 
 
@@ -56,6 +58,7 @@ class CheckedUpdate:
     """A signature was good; why the update cannot be counted all the same, if so."""
 
     digest: bytes
+    receipt: Signed  # for when it is kept
     fault: Refusal | None
 
 
@@ -63,9 +66,15 @@ class Ingest:
     """The way in for requests of devices in rounds. `clock` gives seconds of wall time."""
 
     def __init__(
-        self, store: Store, aggregator: Aggregator, settings: Settings, clock: Clock
+        self,
+        store: Store,
+        aggregator: Aggregator,
+        settings: Settings,
+        authority: ec.EllipticCurvePrivateKey,
+        clock: Clock,
     ) -> None:
         self._store = store
+        self._authority = authority
         self._aggregator = aggregator
         self._max_body_bytes = settings.serve.max_body_bytes
         self._clock = clock
@@ -107,12 +116,14 @@ class Ingest:
     async def check(
         self,
         signed: SignedRequest,
+        round_id: bytes,
         context: RoundContext | None,
         limit_rate: Callable[[bytes], None],
     ) -> CheckedUpdate:
         """Like `authenticate`; and, where its round is open, can the update be counted?
 
-        `limit_rate` is asked when the signature was found good, before anything is opened.
+        `limit_rate` is asked when the signature was found good, before anything is opened. The
+        receipt is signed here too: a hop to the thread of its own would cost more.
         """
         key = self._recent_key(signed.device) or await self._key(signed.device)
 
@@ -120,7 +131,9 @@ class Ingest:
             verify_request(key, signed)
             limit_rate(signed.device)
             fault = None if context is None else self._fault(signed, context)
-            return CheckedUpdate(hashlib.sha256(signed.body).digest(), fault)
+            digest = hashlib.sha256(signed.body).digest()
+            receipt = sign_message(self._authority, Accepted(round=round_id, digest=digest))
+            return CheckedUpdate(digest, receipt, fault)
 
         answer = await self._jobs.put(_ALL, job)
         if isinstance(answer, Exception):

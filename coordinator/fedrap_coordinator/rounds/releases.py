@@ -1,14 +1,20 @@
-"""Versions of C: the first one, the next one from a round's sum, and C ready for use."""
+"""Versions of C: the first one, the next one from a round's sum, and C ready for use.
+
+What makes a version gives a `Model` that nobody signed yet; `publish` gives it its entry in the log
+of releases and its facts, and only then is it stored and served.
+"""
 
 from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedrap_coordinator.domain.cold_start import start_rows
 from fedrap_coordinator.domain.records import Attribute, Extent, Facts, StoredRelease
@@ -20,6 +26,7 @@ from fedrap_core.paper.averaging import average_step
 from fedrap_core.plan import PaperMethod, Plan
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.solve.server_step import Learner, RoundSum, learn_step, withheld_rows
+from fedrap_core.wire.authority import entry_digest, sign_release
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import (
@@ -37,7 +44,11 @@ class EncodedRelease:
 
     version: int
     body: bytes
-    gzipped: bytes
+
+    @cached_property
+    def gzipped(self) -> bytes:
+        """Compressed when it is first asked for; what is served was compressed in a thread."""
+        return gzip.compress(self.body, 6, mtime=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,27 +74,32 @@ def encode_since(old: StoredRelease, model: Model) -> EncodedRelease:
 
 
 def _encoded(version: int, body: bytes) -> EncodedRelease:
-    return EncodedRelease(version, body, gzip.compress(body, 6, mtime=0))
+    made = EncodedRelease(version, body)
+    _ = made.gzipped
+    return made
+
+
+def _unsigned(stored: StoredRelease, common: CommonItems, message: Release) -> Model:
+    """Before `publish`: nothing of it is compressed."""
+    return Model(stored, common, message, EncodedRelease(stored.version, stored.body))
 
 
 def load_model(stored: StoredRelease) -> Model:
     """A stored release, decoded and its hash checked."""
     message = decode(Release, stored.body, MAX_RELEASE_BYTES)
-    common = unpack_release(message)
-    return Model(stored, common, message, encode_release(stored))
+    return Model(stored, unpack_release(message), message, encode_release(stored))
 
 
-def first_model(task: bytes, extent: Extent, settings: Settings, now: float = 0.0) -> Model:
+def first_model(task: bytes, extent: Extent, settings: Settings) -> Model:
     """Version 1: C drawn from N(0, spread^2), so that devices have something to start from."""
     rng = np.random.default_rng(settings.seed)
     paper = isinstance(settings.method, PaperMethod)
     spread = settings.averaging.spread if paper else settings.learning.spread
     rows = rng.normal(0.0, spread, (extent.items, settings.method.dim))
-    made = _build(task, _Next(1, 0, 0), extent.catalogue, quantize_rows(rows), None, settings)
-    return _described(made, None, now)
+    return _build(task, _Next(1, 0, 0), extent.catalogue, quantize_rows(rows), None, settings)
 
 
-def recovered_model(model: Model, version: int, step: int, now: float) -> Model:
+def recovered_model(model: Model, version: int, step: int) -> Model:
     """The same C under a later version and step: both were published before a backup came back.
 
     The noise of a step follows from key, task and step. To sum other updates under a step that the
@@ -95,12 +111,10 @@ def recovered_model(model: Model, version: int, step: int, now: float) -> Model:
     )
     old = model.stored
     stored = replace(old, version=version, step=step, body=encode(message), restores=old.version)
-    return _described(Model(stored, common, message, encode_release(stored)), model, now)
+    return _unsigned(stored, common, message)
 
 
-def restored_model(
-    model: Model, old: StoredRelease, attributes: Sequence[Attribute] = (), now: float = 0.0
-) -> Model:
+def restored_model(model: Model, old: StoredRelease, attributes: Sequence[Attribute] = ()) -> Model:
     """The C of `old` under the version after `model`.
 
     The step stays that of `model`: rounds that were made stay made, and what was charged for them
@@ -127,11 +141,25 @@ def restored_model(
     stored = StoredRelease(
         version, step, old.devices, encode(message), old.gram, old.version, support=old.support
     )
-    return _described(Model(stored, common, message, encode_release(stored)), model, now)
+    return _unsigned(stored, common, message)
 
 
-def _described(made: Model, before: Model | None, now: float) -> Model:
-    """With its facts: they outlive the body."""
+def publish(
+    made: Model,
+    before: Model | None,
+    authority: ec.EllipticCurvePrivateKey,
+    now: float,
+    head: bytes | None = None,
+) -> Model:
+    """The version that was made, signed as the one after `before`, with facts that outlive it.
+
+    `head` is the entry that it follows where that is another one than `before` has.
+    """
+    if head is None:
+        head = b"" if before is None else before.message.entry
+    message = sign_release(authority, made.message, entry_digest(head))
+    stored = replace(made.stored, body=encode(message), entry=message.entry)
+    made = Model(stored, made.common, message, encode_release(stored))
     delta = None
     if before is not None:
         delta = len(encode_since(before.stored, made).gzipped)
@@ -142,7 +170,7 @@ def _described(made: Model, before: Model | None, now: float) -> Model:
         whole_bytes=len(made.encoded.gzipped),
         delta_bytes=delta,
     )
-    return replace(made, stored=replace(made.stored, facts=facts))
+    return replace(made, stored=replace(stored, facts=facts))
 
 
 def check_settings(settings: Settings, model: Model) -> None:
@@ -176,7 +204,6 @@ def next_model(
     settings: Settings,
     clip: float = 0.0,
     attributes: Sequence[Attribute] = (),
-    now: float = 0.0,
 ) -> Model:
     """The version after `model`: one step, new items where their neighbours are, quantised.
 
@@ -201,8 +228,7 @@ def next_model(
     if fresh > 0:
         rows = _grown(rows, start_rows(learnt.common, fresh, attributes))
     made = _Next(model.stored.version + 1, step, total.devices, clip)
-    built = _build(task, made, extent.catalogue, rows, learnt, settings)
-    return _described(built, model, now)
+    return _build(task, made, extent.catalogue, rows, learnt, settings)
 
 
 def _grown(rows: QuantizedRows, fresh: npt.NDArray[np.float64]) -> QuantizedRows:
@@ -249,7 +275,7 @@ def _build(
     stored = StoredRelease(
         made.version, made.step, made.devices, encode(message), gram, support=support
     )
-    return Model(stored, common, message, encode_release(stored))
+    return _unsigned(stored, common, message)
 
 
 def _to_bytes(numbers: npt.NDArray[np.float64] | None) -> bytes | None:

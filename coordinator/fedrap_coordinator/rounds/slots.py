@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from fedrap_coordinator.domain import retry_hints
 from fedrap_coordinator.domain.decisions import SlotRequest, SlotResult, SlotRule
 from fedrap_coordinator.domain.rate_limits import Buckets
@@ -24,8 +22,9 @@ from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
+from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.codec import decode, encode_value
-from fedrap_core.wire.messages import Offer, OfferRequest
+from fedrap_core.wire.messages import Offer, OfferRequest, Signed
 
 SMALL = 4096  # bytes of an offer request
 _NOWHERE = b""  # no round: only the nonce is counted
@@ -61,7 +60,9 @@ class Slots:
         if round_.phase is not Phase.COLLECTING or round_.release != model.stored.version:
             return None
         if self._context is None or self._context.offer.round != round_id:
-            self._context = RoundContext(self._offer(round_, model), model.common)
+            offer = self._offer(round_, model)  # the same for all, so it is signed once
+            signed = sign_message(self._keyring.authority, offer)
+            self._context = RoundContext(offer, signed, model.common)
         return self._context
 
     def limit_rate(self, device: bytes) -> None:
@@ -74,8 +75,8 @@ class Slots:
         if wait:
             raise Refusal(problems.SLOW_DOWN, retry_after=wait)
 
-    async def offer(self, signed: SignedRequest) -> Offer:
-        """A slot, at once or within the time that the device is willing to wait.
+    async def offer(self, signed: SignedRequest) -> Signed:
+        """A signed offer of a slot, at once or within the time that the device is willing to wait.
 
         Raises:
             Refusal, SignatureInvalid: not now, or never.
@@ -124,7 +125,7 @@ class Slots:
             rule = self._last_rule = SlotRule(step, driver.limits.slots, privacy)
         return rule
 
-    async def _assign(self, request: SlotRequest, release: int) -> Offer:
+    async def _assign(self, request: SlotRequest, release: int) -> Signed:
         driver = self._driver
         if driver.is_due():  # no slots in a round whose time is over
             await driver.catch_up()
@@ -143,7 +144,7 @@ class Slots:
                     retry_after=0,
                 )
             if context is not None and result.problem is None:
-                return self._timed(context.offer)
+                return context.signed
             if counts.phase is Phase.COLLECTING or last:
                 break
             await driver.catch_up()  # this process did not know that the round is over
@@ -176,15 +177,7 @@ class Slots:
             model=model.message.model,
             seal_key=self._keyring.point(round_.seal_id),
             seal_id=round_.seal_id,
-            closes_in=self._settings.round.max_seconds,
         )
-
-    def _timed(self, offer: Offer) -> Offer:
-        """The same offer, with the seconds that are left now."""
-        round_ = self._driver.round
-        age = 0.0 if round_ is None else max(0.0, self._sources.clock() - round_.opened_at)
-        left = max(0.0, self._settings.round.max_seconds - age)
-        return msgspec.structs.replace(offer, closes_in=left)
 
 
 def _refuse_for_good(result: SlotResult) -> None:

@@ -46,6 +46,7 @@ from fedrap_coordinator.errors import AlreadyReleased, DeviceExists, TokenExists
 from fedrap_core.participation import why_not
 from fedrap_core.plan import Privacy
 from fedrap_core.wire import problems
+from fedrap_core.wire.authority import read_entry
 
 CHUNK = 64  # sealed bodies read at once
 MANY = 4096  # rows without a body
@@ -81,6 +82,7 @@ class MemoryStore:
     _closed: dict[bytes, float] = field(default_factory=dict)
     _releases: dict[int, StoredRelease] = field(default_factory=dict)
     _history: dict[int, ReleaseRow] = field(default_factory=dict)
+    _log: dict[int, bytes] = field(default_factory=dict)  # version -> signed entry
     _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
     _catalogue_version: int = 0
     _attributes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -311,10 +313,31 @@ class MemoryStore:
             raise AlreadyReleased(f"step {release.step} was released before")
         if release.version in self._history:
             raise AlreadyReleased(f"version {release.version} was released before")
+        self._append([release.entry] if release.entry else [])
         self._releases[release.version] = release
         self._history[release.version] = ReleaseRow(
             release.version, release.step, release.devices, release.restores, release.facts, True
         )
+
+    def _append(self, entries: Sequence[bytes]) -> None:
+        added, links = dict(self._log), {read_entry(one).before for one in self._log.values()}
+        for signed in entries:
+            entry = read_entry(signed)
+            if entry.version in added or entry.before in links:
+                raise AlreadyReleased("another release follows the same entry of the log")
+            added[entry.version] = signed
+            links.add(entry.before)
+        self._log = added
+
+    async def sign_release(self, release: StoredRelease) -> None:
+        self._append([release.entry])
+        known = self._releases[release.version]
+        self._releases[release.version] = replace(known, body=release.body, entry=release.entry)
+
+    async def log(self, since: int, count: int) -> tuple[Sequence[bytes], bytes]:
+        versions = sorted(version for version in self._log if version > since)[:count]
+        head = self._log[max(self._log)] if self._log else b""
+        return [self._log[version] for version in versions], head
 
     def _settle(self, round_id: bytes) -> None:
         step, came = self._rounds[round_id][0].step, self._updates[round_id]
@@ -337,8 +360,19 @@ class MemoryStore:
         rows = sorted(self._history.values(), key=lambda row: row.version, reverse=True)[:count]
         return [replace(row, kept=row.version in self._releases) for row in rows]
 
-    async def roll_back(self, release: StoredRelease, audit: AuditEntry | None = None) -> None:
-        self._insert_release(release)
+    async def roll_back(
+        self,
+        release: StoredRelease,
+        audit: AuditEntry | None = None,
+        lost: Sequence[bytes] = (),
+    ) -> None:
+        before = self._log
+        try:
+            self._append(lost)
+            self._insert_release(release)
+        except AlreadyReleased:
+            self._log = before
+            raise
         for round_, _ in list(self._rounds.values()):
             if round_.phase not in (Phase.RELEASED, Phase.ABANDONED):
                 self._close(round_.id, Phase.ABANDONED, release.facts.made_at)

@@ -104,11 +104,17 @@ def to_schema_5(db: sa.Connection) -> None:
     give_bitmaps(db)
 
 
+def to_schema_6(db: sa.Connection) -> None:
+    """Releases are entries of a signed log. The coordinator signs the latest when it starts."""
+    t.metadata.create_all(db, tables=[t.release_log])
+
+
 STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: to_schema_2,
     3: to_schema_3,
     4: to_schema_4,
     5: to_schema_5,
+    6: to_schema_6,
 }
 
 

@@ -198,7 +198,8 @@ class Store(Protocol):
         """Keep a version of C; its round is released and the sealed bodies are destroyed.
 
         Raises:
-            AlreadyReleased: its step or version was released before; nothing was changed.
+            AlreadyReleased: its step or version was released before, or another release follows
+                the same entry of the log; nothing was changed.
         """
         ...
 
@@ -208,12 +209,31 @@ class Store(Protocol):
         """A version of C, or the latest."""
         ...
 
+    def sign_release(self, release: StoredRelease) -> Awaitable[None]:
+        """Begin the log with a release that was made before there was one: its body and entry.
+
+        Raises:
+            AlreadyReleased: the log has begun; nothing was changed.
+        """
+        ...
+
+    def log(self, since: int, count: int) -> Awaitable[tuple[Sequence[bytes], bytes]]:
+        """At most `count` signed entries beyond version `since`, and the last of all, or b""."""
+        ...
+
     def release_history(self, count: int) -> Awaitable[Sequence[ReleaseRow]]:
         """The last `count` releases, the newest first; also those whose bodies were dropped."""
         ...
 
-    def roll_back(self, release: StoredRelease, audit: AuditEntry | None = None) -> Awaitable[None]:
+    def roll_back(
+        self,
+        release: StoredRelease,
+        audit: AuditEntry | None = None,
+        lost: Sequence[bytes] = (),
+    ) -> Awaitable[None]:
         """Publish an earlier C again: the open round is abandoned and the release added, at once.
+
+        `lost` are entries before it that the log does not have any more.
 
         Raises:
             AlreadyReleased: there is a release of that version already; nothing was changed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 5  # migrations.py brings older databases here
+SCHEMA = 6  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -104,6 +104,14 @@ sa.Index(  # a step is released once
     unique=True,
     sqlite_where=_made,
     postgresql_where=_made,
+)
+
+release_log = sa.Table(  # what the authority signed; a link is used once, so that it is one chain
+    "release_log",
+    metadata,
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("before", sa.LargeBinary(32), nullable=False, unique=True),  # digest of an entry
+    sa.Column("entry", sa.LargeBinary, nullable=False),
 )
 
 item = sa.Table(

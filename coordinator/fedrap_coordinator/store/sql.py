@@ -187,6 +187,8 @@ class SqlStore:
     add_release = transaction(sql_rounds.add_release)
 
     release = reading(sql_releases.release)
+    sign_release = transaction(sql_releases.sign_release)
+    log = reading(sql_releases.log)
     release_history = reading(sql_releases.release_history)
     roll_back = transaction(sql_releases.roll_back)
     prune_releases = transaction(sql_releases.prune_releases)

@@ -18,6 +18,7 @@ from fedrap_coordinator.domain.rounds import OVER, Phase
 from fedrap_coordinator.errors import AlreadyReleased
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.sql_admin import audited
+from fedrap_core.wire.authority import read_entry
 
 _OVER = tuple(phase.value for phase in OVER)
 
@@ -49,8 +50,37 @@ def insert_release(db: sa.Connection, release: StoredRelease) -> None:
                 delta_bytes=facts.delta_bytes,
             )
         )
+        _append(db, [release.entry] if release.entry else [])
     except IntegrityError as error:
         raise AlreadyReleased(f"step {release.step} or its version was released before") from error
+
+
+def _append(db: sa.Connection, entries: Sequence[bytes]) -> None:
+    """Add entries to the log; each link is used once, so a fork is an IntegrityError."""
+    for signed in entries:
+        entry = read_entry(signed)
+        db.execute(
+            t.release_log.insert().values(version=entry.version, before=entry.before, entry=signed)
+        )
+
+
+def sign_release(db: sa.Connection, release: StoredRelease) -> None:
+    """The first entry of the log; the release has it in its body from now on."""
+    try:
+        _append(db, [release.entry])
+    except IntegrityError as error:
+        raise AlreadyReleased("the log of releases has begun already") from error
+    r = t.release.c
+    db.execute(t.release.update().where(r.version == release.version).values(body=release.body))
+
+
+def log(db: sa.Connection, since: int, count: int) -> tuple[Sequence[bytes], bytes]:
+    """Entries beyond version `since`, the oldest first, and the last of all."""
+    version, entry = t.release_log.c.version, t.release_log.c.entry
+    rows = db.scalars(sa.select(entry).where(version > since).order_by(version).limit(count))
+    found = [bytes(row) for row in rows]
+    head = db.scalar(sa.select(entry).order_by(version.desc()).limit(1))
+    return found, b"" if head is None else bytes(head)
 
 
 def release(db: sa.Connection, version: int | None) -> StoredRelease | None:
@@ -65,15 +95,27 @@ def release(db: sa.Connection, version: int | None) -> StoredRelease | None:
         t.release_fact.select().where(t.release_fact.c.version == row.version)
     ).first()
     facts, restores = (Facts(), None) if known is None else (_facts(known), known.restores)
+    in_log = t.release_log.c.version == row.version
+    entry = db.scalar(sa.select(t.release_log.c.entry).where(in_log)) or b""
     return StoredRelease(
-        row.version, row.step, row.devices, row.body, row.gram, restores, facts, row.support
-    )
+        row.version, row.step, row.devices, row.body, row.gram, restores, facts, row.support,
+        bytes(entry),
+    )  # fmt: skip
 
 
-def roll_back(db: sa.Connection, release: StoredRelease, audit: AuditEntry | None = None) -> None:
+def roll_back(
+    db: sa.Connection,
+    release: StoredRelease,
+    audit: AuditEntry | None = None,
+    lost: Sequence[bytes] = (),
+) -> None:
     """An earlier C under a new version; what was collected for the one before is destroyed."""
     r = t.round_.c
     open_ones = [bytes(one) for one in db.scalars(sa.select(r.id).where(r.phase.not_in(_OVER)))]
+    try:
+        _append(db, lost)
+    except IntegrityError as error:
+        raise AlreadyReleased("the log of releases has those entries already") from error
     insert_release(db, release)
     for round_id in open_ones:
         db.execute(

@@ -18,10 +18,11 @@ Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Point = Annotated[bytes, msgspec.Meta(min_length=65, max_length=65)]  # uncompressed P-256 point
 Step = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 Version = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Seconds70 = Annotated[float, msgspec.Meta(ge=0, le=1e12)]  # since 1970
 Kind = Annotated[str, msgspec.Meta(min_length=1, max_length=40)]  # a word, such as "none"
-Signed = Annotated[bytes, msgspec.Meta(max_length=1024)]  # a signature and what it signs
+SignedBytes = Annotated[bytes, msgspec.Meta(max_length=1024)]  # a signature and what it signs
+Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]  # r and s
+MOST_ENTRIES = 200  # of the log of releases in one message
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -42,8 +43,8 @@ class Enrolled(Message, frozen=True, kw_only=True, tag="enrolled"):
 
     device: Id16
     task: Id16
-    certificate: Signed = b""
-    authority: Annotated[bytes, msgspec.Meta(max_length=65)] = b""  # who signs certificates
+    certificate: SignedBytes = b""
+    authority: Annotated[bytes, msgspec.Meta(max_length=65)] = b""  # who signs for the task
 
 
 class Certificate(Message, frozen=True, kw_only=True, tag="certificate"):
@@ -68,7 +69,7 @@ class Renew(Message, frozen=True, kw_only=True, tag="renew"):
 class Renewed(Message, frozen=True, kw_only=True, tag="renewed"):
     """Coordinator -> device: here it is."""
 
-    certificate: Signed
+    certificate: SignedBytes
 
 
 class OfferRequest(Message, frozen=True, kw_only=True, tag="offer-request"):
@@ -81,8 +82,15 @@ class OfferRequest(Message, frozen=True, kw_only=True, tag="offer-request"):
     wait: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0.0
 
 
+class Signed(Message, frozen=True, kw_only=True, tag="signed"):
+    """Coordinator -> device: an offer or a receipt, as the task's authority signed it."""
+
+    body: Annotated[bytes, msgspec.Meta(max_length=8192)]  # the bytes of that message
+    signature: Signature
+
+
 class Offer(Message, frozen=True, kw_only=True, tag="offer"):
-    """Coordinator -> device: a place in a round."""
+    """Inside `signed`: a place in a round, the same for all who have one."""
 
     task: Id16
     round: Id16
@@ -92,7 +100,6 @@ class Offer(Message, frozen=True, kw_only=True, tag="offer"):
     model: Digest  # hash of that release's C
     seal_key: Point
     seal_id: KeyId
-    closes_in: Seconds
 
 
 class Update(Message, frozen=True, kw_only=True, tag="update"):
@@ -120,10 +127,37 @@ class Share(Message, frozen=True, kw_only=True, tag="share"):
 
 
 class Accepted(Message, frozen=True, kw_only=True, tag="accepted"):
-    """Coordinator -> device: the update is stored; `digest` is the SHA-256 of its bytes."""
+    """Inside `signed`: the update is stored; `digest` is the SHA-256 of its bytes."""
 
     round: Id16
     digest: Digest
+
+
+class ReleaseEntry(Message, frozen=True, kw_only=True, tag="release-entry"):
+    """A release in the log that the authority signs: all that a device uses of it.
+
+    What is large is there by its digest. A later kind of part adds a digest of its own, which
+    devices that do not know it ignore.
+    """
+
+    task: Id16
+    version: Version
+    step: Step
+    size: Annotated[int, msgspec.Meta(ge=0, le=2**31)]  # m
+    dim: Dim  # k
+    catalogue: Version
+    scoring: AnyScoring
+    clip: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
+    model: Digest
+    withheld: Digest  # SHA-256 of the bytes that say which rows are withheld
+    before: Digest  # of the entry before it; zeros for the first
+
+
+class Log(Message, frozen=True, kw_only=True, tag="log"):
+    """Coordinator -> anybody: signed entries in a row, and the one of the latest release."""
+
+    entries: Annotated[list[SignedBytes], msgspec.Meta(max_length=MOST_ENTRIES)]
+    head: SignedBytes = b""  # empty before the first release
 
 
 class Release(Message, frozen=True, kw_only=True, tag="release"):
@@ -142,6 +176,7 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     bitmap: bytes  # m·k bits: which entries are not 0, see bitmaps.py
     values: bytes  # i8, those entries
     withheld: bytes = b""  # a bit per row, lowest first: not to be recommended; empty: none
+    entry: SignedBytes = b""  # of the log: a signature and a ReleaseEntry
 
 
 class Delta(Message, frozen=True, kw_only=True, tag="delta"):
@@ -164,6 +199,7 @@ class Delta(Message, frozen=True, kw_only=True, tag="delta"):
     bitmap: bytes  # k bits per row: which entries are not 0
     values: bytes  # i8, those entries
     withheld: bytes = b""  # of the result, as in a release
+    entry: SignedBytes = b""  # of the result
 
 
 class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):

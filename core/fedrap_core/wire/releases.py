@@ -147,6 +147,7 @@ def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | 
         bitmap=bitmap,
         values=values,
         withheld=release.withheld,
+        entry=release.entry,
     )
 
 

@@ -170,11 +170,14 @@ class DeviceProcess:
         return background is not None and background.alive
 
     def blocked_by(self) -> str | None:
-        """Why a round would not run now; conditions count for rounds in the background only."""
+        """Why a round would not run now; conditions count for rounds in the background only.
+
+        Or why the last one did not, where the coordinator was not found to be what it should be.
+        """
         blocked = self._session.why_blocked(self._state.snapshot())
         if blocked is None and self.running:
-            return self._conditions.blocked_by(ignore)
-        return blocked
+            blocked = self._conditions.blocked_by(ignore)
+        return blocked or self._session.distrusted
 
     def close_within(self, seconds: float) -> None:
         """Stop, and give the store back."""

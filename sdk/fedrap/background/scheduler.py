@@ -36,7 +36,15 @@ _WAITING = frozenset(  # for something on this device; nobody was asked
     }
 )
 _TROUBLE = frozenset(
-    {eligibility.UNREACHABLE, eligibility.BROKEN_RELEASE, eligibility.FAILED, "internal"}
+    {
+        eligibility.UNREACHABLE,
+        eligibility.BROKEN_RELEASE,
+        eligibility.ANOTHER_AUTHORITY,
+        eligibility.NOT_SIGNED,
+        eligibility.FORKED_RELEASE,
+        eligibility.FAILED,
+        "internal",
+    }
 )
 
 

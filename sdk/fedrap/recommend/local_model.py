@@ -39,7 +39,8 @@ class LocalModel:
         self.common = common
         self.digest: bytes = header.model
         self.scoring: AnyScoring = header.scoring
-        self._taught = header.step > 0
+        self.step: int = header.step
+        self.entry: bytes = header.entry
         self.gram: npt.NDArray[np.float64] = common.gram()
         self.ids = ItemIds(catalogue.items) if ids is None else ids
         self._size = header.size
@@ -102,7 +103,7 @@ class LocalModel:
         rows = None if candidates is None else self._rows(candidates)
         seen = self.history(interactions).rows if filter_seen else None
         allowed = allowed_rows(self._shown, rows, seen)
-        if not self._taught:
+        if not self.step > 0:
             first = np.flatnonzero(allowed)[:n].tolist()
             return [Recommendation(self.ids.name(row), 0.0, 0.0, 0.0) for row in first]
         scorer = self._scorer(interactions, trained)
@@ -133,7 +134,7 @@ class LocalModel:
     def similar(self, item: str, n: int) -> list[tuple[str, float]]:
         """The n items most like this one in the shared view; none for an unknown item."""
         row = self._row(item)
-        if row is None or not self._taught:
+        if row is None or not self.step > 0:
             return []
         rows, cosines = similar(self.common, row, n, self._shown)
         return [

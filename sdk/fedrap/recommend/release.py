@@ -21,6 +21,7 @@ class ReleaseHeader(msgspec.Struct, frozen=True):
     model: bytes
     scoring: AnyScoring
     withheld: bytes = b""  # rows not to be recommended, as in a release
+    entry: bytes = b""  # of the log, as signed; empty in stores of before there was one
 
 
 class ItemList(msgspec.Struct, frozen=True):
@@ -69,4 +70,4 @@ def read_release(
 def head_of(message: Release | Delta) -> ReleaseHeader:
     """The head of a release."""
     m = message
-    return ReleaseHeader(m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld)
+    return ReleaseHeader(m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld, m.entry)

@@ -1,8 +1,9 @@
 """Becoming and staying a device of a task: enrolment, attestation, certificates that end.
 
-The authority that signed the first certificate is the only one this device accepts later ones
-from. A certificate is renewed when two thirds of its time are over, or when the coordinator says
-that it has ended: the device's clock may be wrong.
+The authority of a task signs certificates, offers, receipts and releases. An app pins its key, or
+the device keeps the one that it enrolled with, and takes nothing from any other. A certificate is
+renewed when two thirds of its time are over, or when the coordinator says that it has ended: the
+device's clock may be wrong.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from functools import partial
 
 import msgspec
 
-from fedrap.errors import CoordinatorUnreachable
+from fedrap.errors import AnotherAuthority, CoordinatorUnreachable
 from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.transport import NO_PROOF, Proof, Transport
 from fedrap.transport.consented import ConsentWithdrawn, call_app
 from fedrap.transport.credentials import Credentials, Signer
-from fedrap_core.errors import FedRapError
+from fedrap_core.errors import FedRapError, SignatureInvalid
 from fedrap_core.wire.certificates import enrol_challenge, read_certificate, renew_challenge
 from fedrap_core.wire.keys import (
     private_from_bytes,
@@ -44,8 +45,10 @@ class Membership:
         token: str | None,
         attest: Attest | None,
         clock: Callable[[], float] = time.time,
+        pinned: bytes | None = None,
     ) -> None:
         self._state = state
+        self._pinned = pinned
         self._transport = transport
         self._token = token
         self._attest = attest
@@ -67,7 +70,9 @@ class Membership:
         point = public_point(private.public_key())
         proof = await self._proof(enrol_challenge(point, self._token))
         answer = await self._transport.enrol(self._token, point, proof)
-        fresh = Credentials(answer.device, answer.task, private_to_bytes(private))
+        secret = private_to_bytes(private)
+        fresh = Credentials(answer.device, answer.task, secret, authority=answer.authority)
+        authority_of(fresh, self._pinned)
         if answer.certificate:
             fresh = certified(fresh, answer.certificate, answer.authority, self._clock())
         self._state.keep_credentials(fresh)
@@ -96,6 +101,28 @@ class Membership:
             raise
         except Exception as error:  # the platform's service may be out of reach; try again later
             raise CoordinatorUnreachable(f"no attestation: {type(error).__name__}") from error
+
+
+def authority_of(known: Credentials | None, pinned: bytes | None) -> bytes | None:
+    """Whose signatures this device takes; None before it is enrolled, where the app pins none.
+
+    Raises:
+        AnotherAuthority: the app pins another one than this device enrolled with.
+        SignatureInvalid: this device was enrolled when there was no authority, and none is pinned.
+    """
+    if known is None:
+        return pinned
+    if pinned is not None and known.authority not in (b"", pinned):
+        raise AnotherAuthority(
+            "the coordinator's authority is not the one that the app pins; if its key was changed "
+            "on purpose, update the app and enrol this device anew"
+        )
+    if not known.authority and pinned is None:
+        raise SignatureInvalid(
+            "the coordinator names no authority that could sign offers; pin one with `authority`, "
+            "or erase this device and enrol it anew"
+        )
+    return known.authority or pinned
 
 
 def certified(known: Credentials, signed: bytes, authority: bytes, now: float) -> Credentials:

@@ -12,24 +12,32 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.results import RoundReport
 from fedrap.rounds import eligibility, ledger
-from fedrap.rounds.enrolment import Membership
+from fedrap.rounds.enrolment import Membership, authority_of
 from fedrap.rounds.ledger import Floor
 from fedrap.rounds.prepare import LocalData, Prepared, prepare_update
 from fedrap.rounds.state import RoundModel, RoundSnapshot, RoundState
+from fedrap.rounds.sync import sync
 from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
 from fedrap.transport.credentials import Credentials, Signer
-from fedrap_core.errors import BrokenModel, Diverged, FedRapError
+from fedrap_core.errors import (
+    BrokenModel,
+    Diverged,
+    FedRapError,
+    ForkedLog,
+    SignatureInvalid,
+)
 from fedrap_core.paper.sampling import private_stream
 from fedrap_core.plan import PaperMethod, PaperScoring, Plan
 from fedrap_core.wire import problems
+from fedrap_core.wire.authority import open_signed
 from fedrap_core.wire.codec import decode_value
-from fedrap_core.wire.messages import Accepted, Delta, Offer, Release
+from fedrap_core.wire.messages import Accepted, Message, Offer, Signed
 
 LONGEST_WAIT = 60.0  # seconds for a slot; proxies cut longer requests off
 
@@ -54,8 +62,8 @@ class RoundSteps(Protocol):
 
     async def send(
         self, transport: Transport, signer: Signer, round_id: bytes, body: bytes
-    ) -> Accepted:
-        """Hand the update in; raises like `Transport.send_update`."""
+    ) -> Signed:
+        """Hand the update in for a receipt; raises like `Transport.send_update`."""
 
 
 class DeviceSteps:
@@ -71,15 +79,15 @@ class DeviceSteps:
 
     async def send(
         self, transport: Transport, signer: Signer, round_id: bytes, body: bytes
-    ) -> Accepted:
+    ) -> Signed:
         return await transport.send_update(signer, round_id, body)
 
 
 class RoundRunner:
     """Runs one round over a transport.
 
-    `floor` is what this device insists on; `wait` is how many seconds to wait for a slot, where
-    there is none at once.
+    `floor` is what this device insists on; `pinned` is the authority that the app pins, if it does;
+    `wait` is how many seconds to wait for a slot, where there is none at once.
     """
 
     def __init__(
@@ -90,11 +98,13 @@ class RoundRunner:
         trainer: Trainer,
         floor: Floor,
         *,
+        pinned: bytes | None = None,
         wait: float = 0.0,
         steps: RoundSteps | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._state = state
+        self._pinned = pinned
         self._transport = transport
         self._membership = membership
         self._trainer = trainer
@@ -107,8 +117,10 @@ class RoundRunner:
         """Join a round if there is one for this device; renews its certificate where need be.
 
         Raises:
-            CoordinatorUnreachable, UpdateRefused, BrokenModel: the caller makes a report of it.
+            CoordinatorUnreachable, UpdateRefused, BrokenModel, AnotherAuthority, SignatureInvalid,
+            ForkedLog: the caller makes a report of it.
         """
+        authority_of(device.credentials, self._pinned)  # before anything is sent
         credentials = await self._membership.credentials(device)  # 3: enrol once, renew in time
         if credentials is None:
             return RoundReport(False, eligibility.NO_TOKEN)
@@ -122,14 +134,16 @@ class RoundRunner:
 
     async def _join(self, device: RoundSnapshot, credentials: Credentials) -> RoundReport:
         signer = Signer(credentials, self._state.next_nonce)
+        authority = authority_of(credentials, self._pinned)
+        assert authority is not None  # an enrolled device has one
         for round_id, body in device.outbox:  # 7.7: what a crash left is sent first, and alone
-            await self._send(signer, round_id, body)
+            await self._send(signer, authority, round_id, body)
             return RoundReport(True, sent_bytes=len(body))
         device = replace(device, credentials=credentials)
-        device = await sync(self._state, self._transport, device)  # 7.2, 7.13
+        device = await sync(self._state, self._transport, device, authority)  # 7.2, 7.13, 9
         if device.model is not None and not len(device.history.rows):
             return RoundReport(False, eligibility.NOTHING_TO_SHARE)  # would cost a slot too
-        device, offer = await self._request_offer(device, signer)  # 7.1, 7.15
+        device, offer = await self._request_offer(device, signer, authority)  # 7.1, 7.15, 9.1
         if device.model is None:
             return RoundReport(False, eligibility.NO_RELEASE)
         plan = read_plan(offer)  # 5.1
@@ -144,11 +158,11 @@ class RoundRunner:
             return RoundReport(False, prepared, step=offer.step)
         if not self._state.commit_round(offer.round, prepared):  # 7.7: kept before it leaves
             return RoundReport(False, eligibility.NO_CONSENT, step=offer.step)
-        await self._send(signer, offer.round, prepared.body)  # 7.8
+        await self._send(signer, authority, offer.round, prepared.body)  # 7.8
         return RoundReport(True, step=offer.step, sent_bytes=len(prepared.body), loss=prepared.loss)
 
     async def _request_offer(
-        self, device: RoundSnapshot, signer: Signer
+        self, device: RoundSnapshot, signer: Signer, authority: bytes
     ) -> tuple[RoundSnapshot, Offer]:
         """A slot, waited for; when a release came out in between, fetch it and ask again."""
         time_now = asyncio.get_running_loop().time
@@ -156,13 +170,12 @@ class RoundRunner:
         for last in (False, False, True) if self._wait else (False, True):
             left = max(0.0, until - time_now())
             try:
-                return device, await self._transport.offer(
-                    signer, device.release_version or 0, left
-                )
+                signed = await self._transport.offer(signer, device.release_version or 0, left)
+                return device, opened(authority, signed, Offer)
             except UpdateRefused as refused:
                 if last or refused.problem is not problems.STALE_MODEL:
                     raise
-            device = await sync(self._state, self._transport, device)
+            device = await sync(self._state, self._transport, device, authority)
         raise AssertionError("unreachable")
 
     async def _prepare(self, task: RoundTask) -> Prepared | str:
@@ -179,7 +192,7 @@ class RoundRunner:
         except FedRapError as error:  # such as a sealing key that is no point of the curve
             raise CoordinatorUnreachable(f"an offer that cannot be followed: {error}") from error
 
-    async def _send(self, signer: Signer, round_id: bytes, body: bytes) -> None:
+    async def _send(self, signer: Signer, authority: bytes, round_id: bytes, body: bytes) -> None:
         """Until the coordinator has said yes or a final no, the bytes stay in the outbox."""
         try:
             receipt = await self._steps.send(self._transport, signer, round_id, body)
@@ -187,8 +200,27 @@ class RoundRunner:
             if refused.final:
                 self._state.forget_outgoing(round_id)
             raise
-        check_receipt(receipt, body)
+        check_receipt(opened(authority, receipt, Accepted), round_id, body)
         self._state.forget_outgoing(round_id)
+
+
+M = TypeVar("M", bound=Message)
+
+
+def opened(authority: bytes, signed: Signed, kind: type[M]) -> M:
+    """The message that the authority signed.
+
+    Raises:
+        SignatureInvalid: it did not.
+        CoordinatorUnreachable: it signed something that this version cannot read.
+    """
+    try:
+        return open_signed(authority, signed, kind)
+    except SignatureInvalid as error:
+        what = kind.__struct_config__.tag
+        raise SignatureInvalid(f"the answer is no {what!r} of the task's authority") from error
+    except FedRapError as error:
+        raise CoordinatorUnreachable(f"not an answer of this protocol: {error}") from error
 
 
 def read_plan(offer: Offer) -> Plan:
@@ -206,11 +238,21 @@ def read_plan(offer: Offer) -> Plan:
 def why_refuse(
     offer: Offer, plan: Plan, credentials: Credentials, device: RoundSnapshot, floor: Floor
 ) -> str | None:
-    """Why this device does not follow an offer, or None. Pure."""
+    """Why this device does not follow an offer, or None. Pure.
+
+    Raises:
+        ForkedLog: the offer names other numbers than this device holds under the same version.
+    """
     if offer.task != credentials.task:
         return eligibility.ANOTHER_TASK
     model = device.model
-    if model is None or offer.model != model.digest or plan.method.dim != model.common.dim:
+    if model is None:
+        return problems.STALE_MODEL.code
+    if offer.release == model.common.version and offer.model != model.digest:
+        raise ForkedLog(f"an offer for another C of release {offer.release} than the one in use")
+    if offer.step <= model.step:  # 9.4: signed, but of a round that is over
+        return eligibility.OLD_OFFER
+    if offer.release != model.common.version or plan.method.dim != model.common.dim:
         return problems.STALE_MODEL.code
     if isinstance(plan.method, PaperMethod) != isinstance(model.scoring, PaperScoring):
         return problems.STALE_MODEL.code
@@ -220,46 +262,11 @@ def why_refuse(
     return ledger.why_not(device.entries, offer.step, plan, floor)
 
 
-def check_receipt(receipt: Accepted, body: bytes) -> None:
+def check_receipt(receipt: Accepted, round_id: bytes, body: bytes) -> None:
     """Is this receipt for these bytes?
 
     Raises:
         CoordinatorUnreachable: it is for others.
     """
-    if receipt.digest != hashlib.sha256(body).digest():
+    if receipt.round != round_id or receipt.digest != hashlib.sha256(body).digest():
         raise CoordinatorUnreachable("the receipt is for other bytes")
-
-
-async def sync(state: RoundState, transport: Transport, device: RoundSnapshot) -> RoundSnapshot:
-    """Fetch what is new of C and, with it, of the catalogue: items get rows with a release.
-
-    A delta that does not fit is made good by fetching the whole. Returns the device as it is then.
-
-    Raises:
-        BrokenModel: the new release is damaged or hostile; the old one stays in use.
-    """
-    message = await transport.release(device.release_version)
-    if message is None:
-        return device
-    try:
-        return await _adopt(state, transport, device, message)
-    except BrokenModel:
-        if not isinstance(message, Delta):
-            raise
-    whole = await transport.release(None)
-    return device if whole is None else await _adopt(state, transport, device, whole)
-
-
-async def _adopt(
-    state: RoundState, transport: Transport, device: RoundSnapshot, message: Release | Delta
-) -> RoundSnapshot:
-    credentials, version = device.credentials, device.release_version
-    if credentials is not None and message.task != credentials.task:
-        raise BrokenModel("a release of another task")
-    if version is not None and message.version < version:
-        raise BrokenModel(f"release {message.version} is older than {version}, which is in use")
-    catalogue = device.catalogue
-    if catalogue.version < message.catalogue:
-        catalogue = catalogue.extended(await transport.catalogue(catalogue.count))
-    await asyncio.to_thread(state.adopt, device, message, catalogue)
-    return state.snapshot()

@@ -6,27 +6,34 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from fedrap.errors import CoordinatorUnreachable, UpdateRefused
+from fedrap.errors import AnotherAuthority, CoordinatorUnreachable, UpdateRefused
 from fedrap.results import RoundReport
 from fedrap.rounds import eligibility
-from fedrap.rounds.enrolment import Attest, Membership
+from fedrap.rounds.enrolment import Attest, Membership, authority_of
 from fedrap.rounds.ledger import Floor
-from fedrap.rounds.runner import RoundRunner, RoundSteps, sync
+from fedrap.rounds.runner import RoundRunner, RoundSteps
 from fedrap.rounds.state import RoundSnapshot, RoundState
+from fedrap.rounds.sync import sync
 from fedrap.trainers.protocol import Trainer
 from fedrap.trainers.select import Choice, choose_trainer, make_trainer
 from fedrap.transport import Transport
 from fedrap.transport.consented import ConsentedTransport, ConsentWithdrawn, call_app
 from fedrap.transport.credentials import Signer
-from fedrap_core.errors import BrokenModel
+from fedrap_core.errors import BrokenModel, ForkedLog, SignatureInvalid
 from fedrap_core.wire.problems import NOT_ENROLLED, Family
 
 Token = str | Callable[[], str]
 FORGET_SECONDS = 10.0
+_DISTRUST = (AnotherAuthority, SignatureInvalid, ForkedLog)
+_WORDS: dict[type[Exception], str] = {
+    AnotherAuthority: eligibility.ANOTHER_AUTHORITY,
+    SignatureInvalid: eligibility.NOT_SIGNED,
+    ForkedLog: eligibility.FORKED_RELEASE,
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Access:
     trainer: str | None = None
     attest: Attest | None = None
     allow_http: bool = False  # to another machine
+    authority: bytes | None = None  # a point that the app pins
 
 
 OnError = Callable[[Exception], None]
@@ -73,6 +81,12 @@ class RoundSession:
         self._trainer: tuple[Trainer, Choice] | None = None
         self._running = threading.Lock()
         self._not_before = 0.0
+        self._distrusted: str | None = None
+
+    @property
+    def distrusted(self) -> str | None:
+        """A word for why what the coordinator last sent was not taken for the authority's."""
+        return self._distrusted
 
     @property
     def choice(self) -> Choice | None:
@@ -87,10 +101,12 @@ class RoundSession:
     async def sync(self) -> None:
         """Fetch what is new, if the user consented and there is somebody to ask."""
         device = self._state.snapshot()
-        if device.consented and self._reachable() and not self._access.offline:
-            with suppress(ConsentWithdrawn):
-                async with self._transport() as transport:
-                    await sync(self._state, self._consented(transport), device)
+        if not device.consented or not self._reachable() or self._access.offline:
+            return
+        with self._noting_distrust(), suppress(ConsentWithdrawn):
+            authority = authority_of(device.credentials, self._access.authority)
+            async with self._transport() as transport:
+                await sync(self._state, self._consented(transport), device, authority)
 
     async def run_round(
         self,
@@ -159,7 +175,8 @@ class RoundSession:
             on_error(error)
             return RoundReport(False, eligibility.NO_TOKEN)
         try:
-            return await self._runner(transport, token, wait).run(device)
+            with self._noting_distrust():
+                return await self._runner(transport, token, wait).run(device)
         except UpdateRefused as refused:
             self._wait(refused.retry_after)
             if refused.problem.family is not Family.RETRY:  # "no room now" is daily life
@@ -171,18 +188,36 @@ class RoundSession:
         except BrokenModel as error:
             on_error(error)
             return RoundReport(False, eligibility.BROKEN_RELEASE)
+        except _DISTRUST as error:
+            on_error(error)
+            return RoundReport(False, self._distrusted)
         except ConsentWithdrawn:
             return RoundReport(False, eligibility.NO_CONSENT)
 
+    @contextmanager
+    def _noting_distrust(self) -> Iterator[None]:
+        """Keep a word for it, until something is found good again."""
+        try:
+            yield
+        except _DISTRUST as error:
+            self._distrusted = next(
+                word for kind, word in _WORDS.items() if isinstance(error, kind)
+            )
+            raise
+        self._distrusted = None
+
     def _runner(self, transport: Transport, token: str | None, wait: float) -> RoundRunner:
         access = self._access
-        membership = Membership(self._state, transport, token, access.attest, self._clock)
+        membership = Membership(
+            self._state, transport, token, access.attest, self._clock, access.authority
+        )
         return RoundRunner(
             self._state,
             transport,
             membership,
             self._chosen_trainer(),
             access.floor,
+            pinned=access.authority,
             wait=wait,
             steps=self._steps,
             clock=self._clock,

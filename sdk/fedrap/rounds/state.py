@@ -44,6 +44,14 @@ class RoundModel(Protocol):
         """The hash of C that offers name."""
 
     @property
+    def step(self) -> int:
+        """The step that made it."""
+
+    @property
+    def entry(self) -> bytes:
+        """Its entry of the log, as signed; empty where it was adopted before there was one."""
+
+    @property
     def scoring(self) -> AnyScoring:
         """How devices recommend from it."""
 

@@ -11,13 +11,13 @@ from typing import Protocol
 
 from fedrap.transport.credentials import Signer
 from fedrap_core.wire.messages import (
-    Accepted,
     Catalogue,
     Delta,
     Enrolled,
-    Offer,
+    Log,
     Release,
     Renewed,
+    Signed,
 )
 
 
@@ -47,16 +47,23 @@ class Transport(Protocol):
         """The latest release, or what makes it out of version `have`; None when that is it."""
         ...
 
+    async def log(self, since: int) -> Log:
+        """The signed entries of the releases beyond version `since`."""
+        ...
+
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""
         ...
 
-    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
-        """Ask for a slot in a round, with that release in use; `wait` seconds for the answer."""
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
+        """Ask for a slot in a round, with that release in use; `wait` seconds for the answer.
+
+        The signed offer, as it came: the device itself checks who signed it.
+        """
         ...
 
-    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
-        """Hand in a sealed update; the same bytes may be sent again."""
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Signed:
+        """Hand in a sealed update for a signed receipt; the same bytes may be sent again."""
         ...
 
     async def forget(self, signer: Signer) -> None:

@@ -13,13 +13,13 @@ from fedrap.transport import NO_PROOF, Proof, Transport
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire.messages import (
-    Accepted,
     Catalogue,
     Delta,
     Enrolled,
-    Offer,
+    Log,
     Release,
     Renewed,
+    Signed,
 )
 
 
@@ -71,15 +71,19 @@ class ConsentedTransport:
         self._check()
         return await self._inner.release(have)
 
+    async def log(self, since: int) -> Log:
+        self._check()
+        return await self._inner.log(since)
+
     async def catalogue(self, start: int) -> Catalogue:
         self._check()
         return await self._inner.catalogue(start)
 
-    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         self._check()
         return await self._inner.offer(signer.only_while(self._check), release, wait)
 
-    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Signed:
         self._check()
         return await self._inner.send_update(signer.only_while(self._check), round_id, body)
 

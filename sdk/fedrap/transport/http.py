@@ -19,19 +19,19 @@ from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import MAX_BYTES, decode_one_of, encode
 from fedrap_core.wire.messages import (
-    Accepted,
     Catalogue,
     Delta,
     Enrol,
     Enrolled,
     Forget,
     Forgotten,
+    Log,
     Message,
-    Offer,
     OfferRequest,
     Release,
     Renew,
     Renewed,
+    Signed,
 )
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES
 
@@ -96,18 +96,21 @@ class HttpTransport:
         kinds: tuple[type[Release] | type[Delta], ...] = (Release, Delta)
         return self._decode(kinds, raw, MAX_RELEASE_BYTES)
 
+    async def log(self, since: int) -> Log:
+        return await self._message(Log, "GET", f"/v1/log?since={since}", b"")
+
     async def catalogue(self, start: int) -> Catalogue:
         path = f"/v1/catalogue?start={start}"
         raw = await self._call("GET", path, b"", {}, MAX_RELEASE_BYTES)
         return self._decode((Catalogue,), raw, MAX_RELEASE_BYTES)
 
-    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         body = encode(OfferRequest(release=release, wait=wait))
-        return await self._message(Offer, "POST", "/v1/offers", body, signer)
+        return await self._message(Signed, "POST", "/v1/offers", body, signer)
 
-    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Accepted:
+    async def send_update(self, signer: Signer, round_id: bytes, body: bytes) -> Signed:
         path = f"/v1/rounds/{round_id.hex()}/updates"
-        return await self._message(Accepted, "POST", path, body, signer)
+        return await self._message(Signed, "POST", path, body, signer)
 
     async def forget(self, signer: Signer) -> None:
         await self._message(Forgotten, "POST", "/v1/forget", encode(Forget()), signer)

@@ -28,6 +28,7 @@ from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState
 from fedrap_core.plan import AnyScoring
+from fedrap_core.wire.authority import entry_digest
 from fedrap_core.wire.keys import new_private_key, private_to_bytes
 from fedrap_core.wire.messages import Delta, Release
 from fedrap_core.wire.releases import served_rows
@@ -45,6 +46,7 @@ class SharedModel:
     digest: bytes
     scoring: AnyScoring
     step: int
+    entry: bytes  # of the log, as signed
     rows: Rows  # (m of the data,) row of each item of the data in C, -1 where it has none
     shown: npt.NDArray[np.bool_]  # (size,) rows that may be recommended
 
@@ -55,11 +57,11 @@ class SharedModel:
 
 
 class SharedReleases:
-    """Releases by their hash and catalogue; reading one twice gives the same object."""
+    """Releases by their entry of the log and catalogue; reading one twice gives the same object."""
 
     def __init__(self, items: tuple[str, ...]) -> None:
         self._items = items
-        self._models: OrderedDict[tuple[bytes, int, int], SharedModel] = OrderedDict()
+        self._models: OrderedDict[tuple[bytes, int], SharedModel] = OrderedDict()
         self._catalogues: dict[tuple[int, bytes], Rows] = {}
         self._lists: dict[ItemList, ItemList] = {}
 
@@ -71,7 +73,7 @@ class SharedReleases:
         Raises:
             BrokenModel: it is damaged, hostile, or a delta from something else.
         """
-        key = (message.model, message.version, catalogue.version)
+        key = (entry_digest(message.entry), catalogue.version)
         known = self._models.get(key)
         if known is None:
             common = read_release(message, None if held is None else held.common, catalogue)
@@ -86,6 +88,7 @@ class SharedReleases:
                 message.model,
                 message.scoring,
                 message.step,
+                message.entry,
                 np.where(rows < common.size, rows, -1),
                 shown,
             )

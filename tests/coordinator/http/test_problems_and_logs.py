@@ -34,7 +34,7 @@ ANSWERED = {
     core.WrongShape: problems.WRONG_SHAPE,
     core.NotFinite: problems.NOT_FINITE,
 }
-OUR_OWN_FAULTS = {core.BrokenModel, core.Diverged}
+OUR_OWN_FAULTS = {core.BrokenModel, core.Diverged, core.ForkedLog}
 
 
 def none() -> float:

@@ -16,6 +16,7 @@ from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.http.device_api import COORDINATOR
+from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.rounds.releases import load_model
 from fedrap_coordinator.settings import Releases, Settings
 from fedrap_coordinator.sources import SYSTEM
@@ -34,10 +35,12 @@ from testkit.harness import DIM, ITEMS, LiveServer, one_cell, serve, small_setti
 from tests.contracts.one_by_one import round_phase
 
 SETTINGS = small_settings(updates=1, separation=1)
+KEYRING = fresh_keyring()
 
 
 def catalogue_actions(store: Store, settings: Settings = SETTINGS) -> CatalogueActions:
-    return CatalogueActions(AdminActions(store, settings, SYSTEM, "test"))
+    admin = AdminActions(store, settings, SYSTEM, "test", keyring=KEYRING)
+    return CatalogueActions(admin)
 
 
 async def step(served: LiveServer, row: int) -> None:
@@ -56,7 +59,7 @@ async def model(store: Store, version: int | None = None):  # type: ignore[no-un
 @pytest.mark.spec("7.17")
 async def test_an_earlier_release_returns_and_rounds_go_on_from_it() -> None:
     store = MemoryStore()
-    async with serve(SETTINGS, store) as served:
+    async with serve(SETTINGS, store, KEYRING) as served:
         for row in range(3):
             await step(served, row)
         waiting = await served.player()
@@ -84,7 +87,7 @@ async def test_an_earlier_release_returns_and_rounds_go_on_from_it() -> None:
 
 async def test_devices_follow_to_the_restored_release(tmp_path: Path) -> None:
     store = MemoryStore()
-    async with serve(SETTINGS, store) as served:
+    async with serve(SETTINGS, store, KEYRING) as served:
         device = await served.device(tmp_path / "device", ITEMS[:3])
         await device.sync_async()
         for row in range(2):
@@ -107,7 +110,7 @@ async def test_devices_follow_to_the_restored_release(tmp_path: Path) -> None:
 
 async def test_items_that_came_since_keep_their_rows() -> None:
     store = MemoryStore()
-    async with serve(SETTINGS, store) as served:
+    async with serve(SETTINGS, store, KEYRING) as served:
         await step(served, 0)
         await catalogue_actions(store).import_items(
             [NewItem("item-0", {"category": "c"}), NewItem("new", {"category": "c"})]
@@ -126,7 +129,7 @@ async def test_items_that_came_since_keep_their_rows() -> None:
 async def test_what_cannot_return_is_told_why() -> None:
     settings = msgspec.structs.replace(SETTINGS, releases=Releases(keep=2))
     store = MemoryStore()
-    async with serve(settings, store) as served:
+    async with serve(settings, store, KEYRING) as served:
         for row in range(3):
             await step(served, row)
         with pytest.raises(Refusal, match="is the latest"):
@@ -156,7 +159,7 @@ async def test_what_was_withheld_stays_so_and_items_that_came_since_wait() -> No
     learning = msgspec.structs.replace(SETTINGS.learning, min_support=0.03)
     settings = msgspec.structs.replace(SETTINGS, learning=learning)
     store = MemoryStore()
-    async with serve(settings, store) as served:
+    async with serve(settings, store, KEYRING) as served:
         await step(served, 0)
         await catalogue_actions(store, settings).import_items([NewItem("new")])
         await step(served, 1)

@@ -32,7 +32,6 @@ OFFER = Offer(
     model=b"m" * 32,
     seal_key=public_point(PRIVATE.public_key()),
     seal_id=seal_id(PRIVATE.public_key()),
-    closes_in=60.0,
 )
 SEALED = seal_update(OFFER, DEVICE, b"a share")
 

@@ -19,7 +19,7 @@ from fedrap import Conditions, FedRap, InsideEventLoop, Pace, StoreClosed
 from fedrap.background.conditions import always
 from fedrap.rounds.ledger import TRIES_PER_STEP
 from fedrap.transport.credentials import Signer
-from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.messages import Signed
 from fedrap_core.wire.releases import unpack_release
 from tests.sdk.made import MadeCoordinator, a_device, a_release
 
@@ -32,7 +32,7 @@ class Stuck(MadeCoordinator):
 
     entered = threading.Event()
 
-    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Offer:
+    async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         self.entered.set()
         await asyncio.sleep(3600)
         raise AssertionError

@@ -16,7 +16,7 @@ from fedrap_core.plan import Scoring
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.ranking import similar
 from fedrap_core.wire.releases import pack_release
-from tests.sdk.made import MadeCoordinator, a_device
+from tests.sdk.made import MadeCoordinator, a_device, a_release
 
 NAMES = ["drama-1", "drama-2", "comedy-1", "comedy-2", "untaught", "retired"]
 ROWS = [[1.0, 0.1], [0.9, 0.2], [0.0, 1.0], [0.1, 2.0], [0.0, 0.0], [1.0, 0.1]]
@@ -57,7 +57,7 @@ def test_the_cosine_is_that_of_the_rows() -> None:
 
 
 def test_a_device_finds_similar_items_offline(tmp_path: Path) -> None:
-    with a_device(tmp_path, MadeCoordinator()) as device:
+    with a_device(tmp_path, MadeCoordinator(latest=a_release(version=2))) as device:
         assert device.similar_items("item-1") == []  # nothing was fetched yet
         device.sync()
         found = device.similar_items("item-1", 3)

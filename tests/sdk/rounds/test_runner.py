@@ -167,7 +167,7 @@ def test_an_offer_for_a_model_that_the_device_does_not_hold_is_refused(
     with a_device(tmp_path, coordinator) as device:
         device.sync()
         coordinator.latest = a_release(version=1, seed=9)  # the same number, other numbers
-        assert device.run_round().blocked_by == "stale-model"
+        assert device.run_round().blocked_by == "forked-release"
         assert device.status().rounds == 0
     assert coordinator.sent == []
 

@@ -20,13 +20,14 @@ from fedrap.transport.http import HttpTransport
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import MAX_BYTES, encode
 from fedrap_core.wire.keys import new_private_key, private_to_bytes
-from fedrap_core.wire.messages import Accepted, Catalogue
+from fedrap_core.wire.messages import Catalogue, Signed
 from fedrap_core.wire.signing import NONCE_HEADER
 from tests.sdk.made import DEVICE, TASK, a_release
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ROUND = b"r" * 16
-ACCEPTED = encode(Accepted(round=ROUND, digest=bytes(32)))
+RECEIPT = Signed(body=b"receipt", signature=bytes(64))
+ACCEPTED = encode(RECEIPT)
 
 
 def a_signer() -> Signer:
@@ -80,7 +81,7 @@ async def failures_of(transport: HttpTransport) -> list[FedRapError]:
 HOSTILE: dict[str, Handler] = {
     "empty": always(200, b""),
     "truncated": always(200, ACCEPTED[:-7]),
-    "another type": always(200, ACCEPTED.replace(b"accepted", b"surprise")),
+    "another type": always(200, ACCEPTED.replace(b"signed", b"secret")),
     "another version": always(200, ACCEPTED.replace(b"\xa1v\x01", b"\xa1v\x02")),
     "not msgpack": always(200, b"\xc1\xc1\xc1"),
     "html": always(200, b"<html>sign in to the Wi-Fi</html>", Content_Type="text/html"),
@@ -214,7 +215,7 @@ async def test_a_replayed_request_is_tried_once_more_with_a_larger_nonce() -> No
     seen: list[int] = []
     async with answering(a_server_that_knows_nonces(2, seen)) as transport:
         answer = await transport.send_update(a_signer(), ROUND, b"body")
-    assert answer.round == ROUND
+    assert answer == RECEIPT
     assert seen == [1, 2]
 
 

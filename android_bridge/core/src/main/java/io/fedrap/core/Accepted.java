@@ -1,6 +1,6 @@
 package io.fedrap.core;
 
-/** Coordinator to device: the update is stored. */
+/** Inside {@code signed}: the update is stored. */
 final class Accepted {
     final byte[] round;
     final byte[] digest; // SHA-256 of the update's bytes

@@ -23,6 +23,7 @@ public final class Config {
     String app = "app";
     String server;
     TokenSource token;
+    byte[] authority; // a point that the app pins
     KeyProvider key;
     Ledger.Floor floor = Ledger.Floor.DEFAULT;
     Retention retention = new Retention(10_000, Double.POSITIVE_INFINITY);
@@ -99,6 +100,23 @@ public final class Config {
     /** Where a one-time enrolment token comes from, when this device enrols. */
     public Config token(TokenSource source) {
         this.token = source;
+        return this;
+    }
+
+    /**
+     * The public key of the task's authority, in the text that {@code fedrap-coordinator authority}
+     * prints. Without it the device keeps the one that it first enrols with.
+     *
+     * @throws IllegalArgumentException it is no such key
+     */
+    public Config authority(String text) {
+        this.authority = text == null ? null : Authority.point(text);
+        return this;
+    }
+
+    /** The same as the 65 bytes of a point. */
+    public Config authority(byte[] point) {
+        this.authority = point == null ? null : Authority.checked(point);
         return this;
     }
 

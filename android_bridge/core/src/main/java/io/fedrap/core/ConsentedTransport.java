@@ -30,19 +30,25 @@ final class ConsentedTransport implements Transport {
     }
 
     @Override
+    public LogPage log(long since) {
+        check.run();
+        return inner.log(since);
+    }
+
+    @Override
     public Catalogue catalogue(long start) {
         check.run();
         return inner.catalogue(start);
     }
 
     @Override
-    public Offer offer(Signer signer, long release, double wait) {
+    public Signed offer(Signer signer, long release, double wait) {
         check.run();
         return inner.offer(signer, release, wait);
     }
 
     @Override
-    public Accepted sendUpdate(Signer signer, byte[] round, byte[] body) {
+    public Signed sendUpdate(Signer signer, byte[] round, byte[] body) {
         check.run();
         return inner.sendUpdate(signer, round, body);
     }

@@ -16,6 +16,7 @@ final class Delta {
     final byte[] bitmap; // k bits per row: which entries are not 0
     final byte[] values; // i8, those entries
     final byte[] withheld; // of the result, as in a release
+    final byte[] entry; // of the result
 
     private Delta(Fields fields) {
         task = fields.id16("task");
@@ -32,6 +33,7 @@ final class Delta {
         bitmap = fields.bytes("bitmap");
         values = fields.bytes("values");
         withheld = fields.bytes("withheld", 0, Integer.MAX_VALUE, new byte[0]);
+        entry = fields.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

@@ -13,6 +13,14 @@ public final class Eligibility {
     public static final String UNREACHABLE = "unreachable";
     public static final String NO_RELEASE = "no-release";
     public static final String BROKEN_RELEASE = "broken-release";
+    /** The coordinator names another authority than the app pins. */
+    public static final String ANOTHER_AUTHORITY = "another-authority";
+    /** What came is not what the task's authority signed. */
+    public static final String NOT_SIGNED = "not-signed";
+    /** A release that does not follow from the one in use. */
+    public static final String FORKED_RELEASE = "forked-release";
+    /** Of a step that was released. */
+    public static final String OLD_OFFER = "old-offer";
     /** A plan or a release of a method that this library does not compute. */
     public static final String UNSUPPORTED_METHOD = "unsupported-method";
     public static final String ALREADY_RUNNING = "already-running";

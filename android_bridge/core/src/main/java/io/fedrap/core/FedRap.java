@@ -151,7 +151,9 @@ public final class FedRap implements Closeable {
 
     /** Where this device stands. */
     public Status status() {
-        return new Status(state, config.trainer.name(), session.blockedBy(), reset);
+        String blocked = session.blockedBy();
+        blocked = blocked != null ? blocked : session.distrusted();
+        return new Status(state, config.trainer.name(), blocked, reset);
     }
 
     /**

@@ -18,6 +18,10 @@ public class FedRapException extends RuntimeException {
         TOO_LARGE,
         /** Not signed by whom it should be. */
         SIGNATURE_INVALID,
+        /** A release that does not follow from the one that is held. */
+        FORKED_LOG,
+        /** The coordinator is not the one whose authority the app pins. */
+        ANOTHER_AUTHORITY,
         /** An enrolment token that enrols nobody. */
         TOKEN_INVALID,
         /** Well-formed numbers that do not fit the round's model. */

@@ -6,9 +6,10 @@ import java.util.Arrays;
 /**
  * Becoming and staying a device of a task: enrolment, attestation, certificates that end.
  *
- * <p>The authority that signed the first certificate is the only one this device accepts later ones
- * from. A certificate is renewed when two thirds of its time are over, or when the coordinator says
- * that it has ended: the device's clock may be wrong.
+ * <p>The authority of a task signs certificates, offers, receipts and releases. An app pins its key, or
+ * the device keeps the one that it enrolled with, and takes nothing from any other. A certificate is
+ * renewed when two thirds of its time are over, or when the coordinator says that it has ended: the
+ * device's clock may be wrong.
  */
 final class Membership {
     private static final double RENEW_AFTER = 2.0 / 3.0; // of a certificate's time
@@ -18,15 +19,17 @@ final class Membership {
     private final String token; // null: this device may not enrol
     private final Proof.Source attest; // null: nothing to prove with
     private final Runnable check; // throws where nobody may be asked any more
+    private final byte[] pinned; // null: the app pins no authority
 
     Membership(
             DeviceState state, Transport transport, String token, Proof.Source attest,
-            Runnable check) {
+            Runnable check, byte[] pinned) {
         this.state = state;
         this.transport = transport;
         this.token = token;
         this.attest = attest;
         this.check = check;
+        this.pinned = pinned;
     }
 
     /** Who this device is, with a certificate that will last; null without a token. */
@@ -47,13 +50,40 @@ final class Membership {
         byte[] none = new byte[0];
         Credentials fresh =
                 new Credentials(
-                        answer.device, answer.task, P256.secret(key.getPrivate()), point, none, none,
-                        Double.POSITIVE_INFINITY);
+                        answer.device, answer.task, P256.secret(key.getPrivate()), point, none,
+                        answer.authority, Double.POSITIVE_INFINITY);
+        authorityOf(fresh, pinned);
         if (answer.certificate.length > 0) {
             fresh = certified(fresh, answer.certificate, answer.authority, state.now());
         }
         state.keepCredentials(fresh);
         return fresh;
+    }
+
+    /**
+     * Whose signatures this device takes; null before it is enrolled, where the app pins none.
+     *
+     * @throws FedRapException ANOTHER_AUTHORITY: the app pins another one than this device enrolled with;
+     *     SIGNATURE_INVALID: it was enrolled when there was none, and none is pinned.
+     */
+    static byte[] authorityOf(Credentials known, byte[] pinned) {
+        if (known == null) {
+            return pinned;
+        }
+        boolean named = known.authority.length > 0;
+        if (pinned != null && named && !Arrays.equals(known.authority, pinned)) {
+            throw new FedRapException(
+                    FedRapException.Kind.ANOTHER_AUTHORITY,
+                    "the coordinator's authority is not the one that the app pins; if its key was changed "
+                            + "on purpose, update the app and enrol this device anew");
+        }
+        if (!named && pinned == null) {
+            throw new FedRapException(
+                    FedRapException.Kind.SIGNATURE_INVALID,
+                    "the coordinator names no authority that could sign offers; pin one, or erase this "
+                            + "device and enrol it anew");
+        }
+        return named ? known.authority : pinned;
     }
 
     /** A new certificate for the same key; the ledger goes on as before. */

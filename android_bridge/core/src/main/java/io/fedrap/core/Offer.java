@@ -1,6 +1,6 @@
 package io.fedrap.core;
 
-/** Coordinator to device: a slot in a round. */
+/** Inside {@code signed}: a slot in a round. */
 final class Offer {
     final byte[] task;
     final byte[] round;
@@ -10,7 +10,6 @@ final class Offer {
     final byte[] model; // hash of that release's C
     final byte[] sealKey;
     final byte[] sealId;
-    final double closesIn; // seconds; on the wire, and of no use to a device
 
     private Offer(Fields fields) {
         task = fields.id16("task");
@@ -21,7 +20,6 @@ final class Offer {
         model = fields.digest("model");
         sealKey = fields.point("seal_key");
         sealId = fields.bytes("seal_id", 8, 8);
-        closesIn = fields.number("closes_in", 0, 1e9);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

@@ -15,6 +15,7 @@ final class Release {
     final byte[] bitmap; // m·k bits: which entries are not 0
     final byte[] values; // i8, those entries
     final byte[] withheld; // a bit per row, lowest first: not to be recommended; empty: none
+    final byte[] entry; // of the log: a signature and a ReleaseEntry
 
     private Release(Fields fields) {
         task = fields.id16("task");
@@ -30,6 +31,7 @@ final class Release {
         bitmap = fields.bytes("bitmap");
         values = fields.bytes("values");
         withheld = fields.bytes("withheld", 0, Integer.MAX_VALUE, new byte[0]);
+        entry = fields.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

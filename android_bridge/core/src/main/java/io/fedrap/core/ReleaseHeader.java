@@ -20,9 +20,17 @@ final class ReleaseHeader {
     final byte[] model;
     final Scoring scoring;
     final byte[] withheld; // rows not to be recommended, as in a release
+    final byte[] entry; // of the log, as signed; empty in stores of before there was one
 
     private ReleaseHeader(
-            long version, long step, int size, int dim, byte[] model, Scoring scoring, byte[] withheld) {
+            long version,
+            long step,
+            int size,
+            int dim,
+            byte[] model,
+            Scoring scoring,
+            byte[] withheld,
+            byte[] entry) {
         this.version = version;
         this.step = step;
         this.size = size;
@@ -30,6 +38,7 @@ final class ReleaseHeader {
         this.model = model;
         this.scoring = scoring;
         this.withheld = withheld;
+        this.entry = entry;
     }
 
     /** The head of a release whose C was found good, so its size fits. */
@@ -37,8 +46,10 @@ final class ReleaseHeader {
         Release r = message.release;
         Delta d = message.delta;
         return r != null
-                ? new ReleaseHeader(r.version, r.step, (int) r.size, r.dim, r.model, r.scoring, r.withheld)
-                : new ReleaseHeader(d.version, d.step, (int) d.size, d.dim, d.model, d.scoring, d.withheld);
+                ? new ReleaseHeader(
+                        r.version, r.step, (int) r.size, r.dim, r.model, r.scoring, r.withheld, r.entry)
+                : new ReleaseHeader(
+                        d.version, d.step, (int) d.size, d.dim, d.model, d.scoring, d.withheld, d.entry);
     }
 
     static ReleaseHeader decode(byte[] raw) {
@@ -46,7 +57,7 @@ final class ReleaseHeader {
         return new ReleaseHeader(
                 f.count("version"), f.count("step"), (int) f.integer("size", 0, Integer.MAX_VALUE),
                 (int) f.integer("dim", 1, 512), f.digest("model"), Scoring.from(f.inner("scoring")),
-                f.bytes("withheld"));
+                f.bytes("withheld"), f.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]));
     }
 
     private byte[] encode() {
@@ -58,6 +69,7 @@ final class ReleaseHeader {
         map.put("model", model);
         map.put("scoring", scoring.toMap());
         map.put("withheld", withheld);
+        map.put("entry", entry);
         return MsgPack.encode(map);
     }
 

@@ -23,6 +23,11 @@ final class ReleaseMessage {
         return release != null ? release.version : delta.version;
     }
 
+    /** Its entry of the log, as signed. */
+    byte[] entry() {
+        return release != null ? release.entry : delta.entry;
+    }
+
     /** Rows that it states; nothing was made of them yet. */
     long size() {
         return release != null ? release.size : delta.size;

@@ -1,51 +1,105 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
 
-/** Fetching what is new of C and, with it, of the catalogue: items get numbers with a release. */
+/**
+ * Fetching what is new of C and, with it, of the catalogue: items get numbers with a release.
+ *
+ * <p>Only what the task's authority signed is taken, and only where the log leads from the release
+ * that is held to the new one.
+ */
 final class ReleaseSync {
+    private static final int MOST_PAGES = 500; // of the log; a device that slept longer starts anew
+
     private ReleaseSync() {}
 
     /**
-     * A delta that does not fit is made good by fetching the whole.
+     * A delta that does not fit is made good by fetching the whole. The authority is null where none is
+     * known yet.
      *
-     * @throws FedRapException BROKEN_MODEL: the new release is damaged or hostile; the old one stays.
+     * @throws FedRapException BROKEN_MODEL: the new release is damaged or hostile; SIGNATURE_INVALID: it
+     *     is not what the authority signed; FORKED_LOG: it does not follow. The old one stays.
      */
-    static void sync(DeviceState state, Transport transport) {
+    static void sync(DeviceState state, Transport transport, byte[] authority) {
         LocalModel inUse = state.model();
-        ReleaseMessage message = transport.release(inUse == null ? null : inUse.common.version);
+        boolean trusted = trusted(inUse, authority).length > 0;
+        ReleaseMessage message = transport.release(trusted ? inUse.common.version : null);
         if (message == null) {
             return;
         }
         try {
-            adopt(state, transport, message, inUse);
+            adopt(state, transport, message, inUse, authority);
         } catch (FedRapException error) {
             if (error.kind() != Kind.BROKEN_MODEL || message.delta == null) {
                 throw error;
             }
             ReleaseMessage whole = transport.release(null);
             if (whole != null) {
-                adopt(state, transport, whole, inUse);
+                adopt(state, transport, whole, inUse, authority);
             }
         }
     }
 
+    /** The entry of the release in use, where this authority signed it; otherwise nothing. */
+    private static byte[] trusted(LocalModel inUse, byte[] authority) {
+        byte[] entry = inUse == null ? new byte[0] : inUse.header.entry;
+        boolean good = entry.length > 0 && (authority == null || Authority.isSignedBy(authority, entry));
+        return good ? entry : new byte[0];
+    }
+
     private static void adopt(
-            DeviceState state, Transport transport, ReleaseMessage message, LocalModel inUse) {
+            DeviceState state,
+            Transport transport,
+            ReleaseMessage message,
+            LocalModel inUse,
+            byte[] authority) {
         Credentials credentials = state.credentials();
         if (credentials != null && !Arrays.equals(message.task(), credentials.task)) {
             throw FedRapException.broken("a release of another task");
         }
-        if (inUse != null && message.version() < inUse.common.version) {
-            throw FedRapException.broken(
-                    "release " + message.version() + " is older than " + inUse.common.version
-                            + ", which is in use");
+        Authority.checkRelease(authority, message);
+        byte[] held = trusted(inUse, authority);
+        boolean known = Arrays.equals(Authority.digest(held), Authority.digest(message.entry()));
+        if (held.length > 0 && !known) {
+            checkFollows(transport, held, message.entry());
         }
         ItemList catalogue = state.catalogue();
         if (catalogue.version < message.catalogue()) {
             catalogue = catalogue.extended(transport.catalogue(catalogue.count));
         }
         state.adopt(message, catalogue, inUse);
+    }
+
+    /** Returns when the log leads from the entry that is held to this one; throws FORKED_LOG. */
+    private static void checkFollows(Transport transport, byte[] held, byte[] signed) {
+        byte[] last = held;
+        long wanted = Authority.read(signed).version;
+        for (int page = 0; page < MOST_PAGES; page++) {
+            if (Authority.followsAtOnce(last, signed)) {
+                Authority.checkLeads(last, Collections.singletonList(signed));
+                return;
+            }
+            long version = Authority.read(last).version;
+            List<byte[]> between = new ArrayList<>();
+            for (byte[] one : transport.log(version).entries) {
+                long number = Authority.read(one).version;
+                if (number > version && number < wanted) {
+                    between.add(one);
+                }
+            }
+            if (between.isEmpty()) {
+                break;
+            }
+            Authority.checkLeads(last, between);
+            last = between.get(between.size() - 1);
+        }
+        throw Authority.forked(
+                "the log does not lead from release " + Authority.read(held).version
+                        + ", which is held, to release " + wanted
+                        + ": this device was shown another history than others");
     }
 }

@@ -21,6 +21,7 @@ final class RoundRunner {
     private final Membership membership;
     private final LocalTrainer trainer;
     private final Ledger.Floor floor;
+    private final byte[] pinned; // null: the app pins no authority
     private final double wait;
     private final Cancellation cancellation;
     private final Consumer<String> watcher; // is told where a round is; a test dies there
@@ -31,6 +32,7 @@ final class RoundRunner {
             Membership membership,
             LocalTrainer trainer,
             Ledger.Floor floor,
+            byte[] pinned,
             double wait,
             Cancellation cancellation,
             Consumer<String> watcher) {
@@ -39,6 +41,7 @@ final class RoundRunner {
         this.membership = membership;
         this.trainer = trainer;
         this.floor = floor;
+        this.pinned = pinned;
         this.wait = Math.min(Math.max(0.0, wait), LONGEST_WAIT);
         this.cancellation = cancellation;
         this.watcher = watcher;
@@ -47,10 +50,12 @@ final class RoundRunner {
     /**
      * Join a round if there is one for this device; renews its certificate where need be.
      *
-     * @throws FedRapException COORDINATOR_UNREACHABLE, BROKEN_MODEL, STOPPED or {@link UpdateRefused},
-     *     for the caller to turn into a report.
+     * @throws FedRapException COORDINATOR_UNREACHABLE, BROKEN_MODEL, ANOTHER_AUTHORITY,
+     *     SIGNATURE_INVALID, FORKED_LOG, STOPPED or {@link UpdateRefused}, for the caller to turn into a
+     *     report.
      */
     RoundReport run() {
+        Membership.authorityOf(state.credentials(), pinned); // before anything is sent
         Credentials credentials = membership.credentials();
         if (credentials == null) {
             return RoundReport.blocked(Eligibility.NO_TOKEN);
@@ -67,13 +72,14 @@ final class RoundRunner {
 
     private RoundReport join(Credentials credentials) {
         Signer signer = new Signer(credentials, state::nextNonce);
+        byte[] authority = Membership.authorityOf(credentials, pinned);
         List<String> left = state.outbox();
         if (!left.isEmpty()) {
             byte[] body = state.outgoing(left.get(0));
-            send(signer, left.get(0), body);
+            send(signer, authority, left.get(0), body);
             return RoundReport.joined(null, body.length, null);
         }
-        ReleaseSync.sync(state, transport);
+        ReleaseSync.sync(state, transport, authority);
         LocalModel inUse = state.model();
         if (inUse != null && state.history().rows.length == 0) {
             return RoundReport.blocked(Eligibility.NOTHING_TO_SHARE); // an empty share costs a slot too
@@ -82,7 +88,7 @@ final class RoundRunner {
             return RoundReport.blocked(Eligibility.UNSUPPORTED_METHOD); // and so does one not computed
         }
         step("before-offer");
-        Offer offer = requestOffer(signer);
+        Offer offer = requestOffer(signer, authority);
         step("after-offer");
         LocalModel model = state.model();
         if (model == null) {
@@ -92,11 +98,16 @@ final class RoundRunner {
         String why = whyRefuse(offer, plan, credentials, model);
         return why != null
                 ? RoundReport.declined(why, offer.step)
-                : follow(signer, offer, plan, credentials, model);
+                : follow(signer, authority, offer, plan, credentials, model);
     }
 
     private RoundReport follow(
-            Signer signer, Offer offer, Plan plan, Credentials credentials, LocalModel model) {
+            Signer signer,
+            byte[] authority,
+            Offer offer,
+            Plan plan,
+            Credentials credentials,
+            LocalModel model) {
         Prepared prepared;
         try {
             prepared = prepare(offer, plan, credentials, model);
@@ -112,27 +123,50 @@ final class RoundRunner {
             return RoundReport.declined(Eligibility.NO_CONSENT, offer.step);
         }
         step("before-send");
-        send(signer, Bytes.hex(offer.round), prepared.body);
+        send(signer, authority, Bytes.hex(offer.round), prepared.body);
         return RoundReport.joined(offer.step, prepared.body.length, prepared.loss);
     }
 
     /** A slot, waited for; when a release came out in between, fetch it and ask again. */
-    private Offer requestOffer(Signer signer) {
+    private Offer requestOffer(Signer signer, byte[] authority) {
         long until = System.nanoTime() + (long) (wait * 1e9);
         int tries = wait > 0 ? 3 : 2;
         while (true) {
             double left = Math.max(0.0, (until - System.nanoTime()) / 1e9);
             LocalModel inUse = state.model();
             try {
-                return transport.offer(signer, inUse == null ? 0 : inUse.common.version, left);
+                long held = inUse == null ? 0 : inUse.common.version;
+                return offer(authority, transport.offer(signer, held, left));
             } catch (UpdateRefused refused) {
                 tries--;
                 if (tries == 0 || !refused.is("stale-model")) {
                     throw refused;
                 }
             }
-            ReleaseSync.sync(state, transport);
+            ReleaseSync.sync(state, transport, authority);
         }
+    }
+
+    private static Offer offer(byte[] authority, Signed signed) {
+        byte[] raw = Authority.open(authority, signed, "offer");
+        try {
+            return Offer.decode(raw);
+        } catch (FedRapException error) {
+            throw notRead(error);
+        }
+    }
+
+    private static Accepted receipt(byte[] authority, Signed signed) {
+        byte[] raw = Authority.open(authority, signed, "receipt");
+        try {
+            return Accepted.decode(raw);
+        } catch (FedRapException error) {
+            throw notRead(error);
+        }
+    }
+
+    private static FedRapException notRead(FedRapException error) {
+        return FedRapException.unreachable("not an answer of this protocol: " + error.getMessage(), error);
     }
 
     private static Plan plan(Offer offer) {
@@ -152,8 +186,15 @@ final class RoundRunner {
         if (!plan.isSolve()) {
             return Eligibility.UNSUPPORTED_METHOD;
         }
-        boolean same = Arrays.equals(offer.model, model.header.model);
-        if (!same || plan.method().dim != model.common.dim() || !model.header.scoring.isSolve()) {
+        boolean sameVersion = offer.release == model.header.version;
+        if (sameVersion && !Arrays.equals(offer.model, model.header.model)) {
+            throw Authority.forked(
+                    "an offer for another C of release " + offer.release + " than the one in use");
+        }
+        if (offer.step <= model.header.step) { // 9.4: signed, but of a round that is over
+            return Eligibility.OLD_OFFER;
+        }
+        if (!sameVersion || plan.method().dim != model.common.dim() || !model.header.scoring.isSolve()) {
             return "stale-model";
         }
         List<Ledger.Entry> entries = state.entries();
@@ -185,17 +226,19 @@ final class RoundRunner {
     }
 
     /** Until the coordinator has said yes or a final no, the bytes stay in the outbox. */
-    private void send(Signer signer, String round, byte[] body) {
-        Accepted answer;
+    private void send(Signer signer, byte[] authority, String round, byte[] body) {
+        Signed signed;
         try {
-            answer = transport.sendUpdate(signer, unhex(round), body);
+            signed = transport.sendUpdate(signer, unhex(round), body);
         } catch (UpdateRefused refused) {
             if (refused.isFinal()) {
                 state.forgetOutgoing(round);
             }
             throw refused;
         }
-        if (!Arrays.equals(answer.digest, Bytes.sha256(body))) {
+        Accepted answer = receipt(authority, signed);
+        boolean ours = Arrays.equals(answer.round, unhex(round));
+        if (!ours || !Arrays.equals(answer.digest, Bytes.sha256(body))) {
             throw FedRapException.unreachable("the receipt is for other bytes");
         }
         watcher.accept("after-send"); // what was answered is forgotten, also when it was stopped

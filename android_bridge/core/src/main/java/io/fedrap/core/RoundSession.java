@@ -1,12 +1,22 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
+import java.util.EnumMap;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArraySet;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /** A device and its coordinator: when it may call, with what, and what becomes of errors. */
 final class RoundSession {
+    private static final Map<Kind, String> DISTRUST = new EnumMap<>(Kind.class);
+
+    static {
+        DISTRUST.put(Kind.ANOTHER_AUTHORITY, Eligibility.ANOTHER_AUTHORITY);
+        DISTRUST.put(Kind.SIGNATURE_INVALID, Eligibility.NOT_SIGNED);
+        DISTRUST.put(Kind.FORKED_LOG, Eligibility.FORKED_RELEASE);
+    }
+
     private static final double LONGEST_WAIT = 86_400.0; // whatever a coordinator says
     private static final HttpCall.Limits FORGETTING = new HttpCall.Limits(5_000, 10_000, 10_000, 1 << 20);
 
@@ -14,6 +24,7 @@ final class RoundSession {
     private final Config config;
     private final AtomicBoolean running = new AtomicBoolean();
     private final Set<Cancellation> calls = new CopyOnWriteArraySet<>(); // a round and syncs that run now
+    private volatile String distrusted; // a word of Eligibility
 
     RoundSession(DeviceState state, Config config) {
         this.state = state;
@@ -33,8 +44,11 @@ final class RoundSession {
             Cancellation mine = newCall();
             Transport transport = transport(mine, config.limits);
             try {
-                ReleaseSync.sync(state, new ConsentedTransport(transport, () -> check(mine)));
+                byte[] authority = Membership.authorityOf(state.credentials(), config.authority);
+                ReleaseSync.sync(state, new ConsentedTransport(transport, () -> check(mine)), authority);
+                distrusted = null;
             } catch (FedRapException error) {
+                noted(error);
                 if (!state.isWithdrawn()) { // else as if it had not been asked for
                     throw error;
                 }
@@ -100,13 +114,16 @@ final class RoundSession {
             check(mine);
         }
         Membership membership =
-                new Membership(state, transport, token, config.attest, () -> check(mine));
+                new Membership(
+                        state, transport, token, config.attest, () -> check(mine), config.authority);
         RoundRunner runner =
                 new RoundRunner(
-                        state, transport, membership, config.trainer, config.floor, wait, mine,
-                        config.watcher);
+                        state, transport, membership, config.trainer, config.floor, config.authority,
+                        wait, mine, config.watcher);
         try {
-            return runner.run();
+            RoundReport report = runner.run();
+            distrusted = null;
+            return report;
         } catch (UpdateRefused refused) {
             return refused(refused);
         }
@@ -139,6 +156,9 @@ final class RoundSession {
             return RoundReport.blocked(Eligibility.STOPPED);
         }
         tellApp(error);
+        if (noted(error) != null) {
+            return RoundReport.blocked(noted(error));
+        }
         if (error.kind() == Kind.COORDINATOR_UNREACHABLE) {
             return RoundReport.blocked(Eligibility.UNREACHABLE);
         }
@@ -146,6 +166,18 @@ final class RoundSession {
             return RoundReport.blocked(Eligibility.BROKEN_RELEASE);
         }
         throw error;
+    }
+
+    /** A word for an answer that is not the authority's, kept until one is; null for another error. */
+    private String noted(FedRapException error) {
+        String word = DISTRUST.get(error.kind());
+        distrusted = word != null ? word : distrusted;
+        return word;
+    }
+
+    /** Why what the coordinator last sent was not taken for the authority's; null when it was. */
+    String distrusted() {
+        return distrusted;
     }
 
     /** Ask the coordinator to forget this device; null when it has, or never knew it. */

@@ -16,14 +16,20 @@ interface Transport {
     /** The latest release, or what makes it out of version {@code have}; null when that is it. */
     ReleaseMessage release(Long have);
 
+    /** The signed entries of the releases beyond version {@code since}. */
+    LogPage log(long since);
+
     /** The items from row {@code start} on. */
     Catalogue catalogue(long start);
 
-    /** Ask for a place in a round, holding that release; {@code wait} seconds for the answer. */
-    Offer offer(Signer signer, long release, double wait);
+    /**
+     * Ask for a place in a round, holding that release; {@code wait} seconds for the answer. The signed
+     * offer, as it came: the device itself checks who signed it.
+     */
+    Signed offer(Signer signer, long release, double wait);
 
-    /** Hand in a sealed update; the same bytes may be sent again. */
-    Accepted sendUpdate(Signer signer, byte[] round, byte[] body);
+    /** Hand in a sealed update for a signed receipt; the same bytes may be sent again. */
+    Signed sendUpdate(Signer signer, byte[] round, byte[] body);
 
     /** This device is no more; the coordinator drops its key. */
     void forget(Signer signer);

@@ -56,6 +56,17 @@ final class UrlTransport implements Transport {
     }
 
     @Override
+    public LogPage log(long since) {
+        String path = "/v1/log?since=" + since;
+        byte[] raw = call("GET", path, new byte[0], Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
+        try {
+            return LogPage.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
+    }
+
+    @Override
     public Catalogue catalogue(long start) {
         Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
         String path = "/v1/catalogue?start=" + start;
@@ -68,20 +79,20 @@ final class UrlTransport implements Transport {
     }
 
     @Override
-    public Offer offer(Signer signer, long release, double wait) {
+    public Signed offer(Signer signer, long release, double wait) {
         byte[] raw = signed(signer, "/v1/offers", Requests.offer(release, wait), wait);
         try {
-            return Offer.decode(raw);
+            return Signed.decode(raw);
         } catch (FedRapException error) {
             throw notOurs(error);
         }
     }
 
     @Override
-    public Accepted sendUpdate(Signer signer, byte[] round, byte[] body) {
+    public Signed sendUpdate(Signer signer, byte[] round, byte[] body) {
         byte[] raw = signed(signer, "/v1/rounds/" + Bytes.hex(round) + "/updates", body, 0);
         try {
-            return Accepted.decode(raw);
+            return Signed.decode(raw);
         } catch (FedRapException error) {
             throw notOurs(error);
         }

@@ -340,7 +340,7 @@ class FedRapTest {
             assertEquals("floor-cohort", device.runRound().blockedBy);
             coordinator.minUpdates = 20;
             coordinator.model = new byte[32];
-            assertEquals("stale-model", device.runRound().blockedBy);
+            assertEquals(Eligibility.FORKED_RELEASE, device.runRound().blockedBy);
             coordinator.model = null;
             coordinator.method.put("a field from the future", 1);
             assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);

@@ -86,18 +86,24 @@ final class HostileServer implements Closeable {
 
     private byte[] honestly(String path, byte[] body) {
         if (path.startsWith("/v1/enrol")) {
-            return MadeCoordinator.raw("enrolled", "device", new byte[16], "task", MadeCoordinator.TASK);
+            return honest.rawEnrolled();
         }
         if (path.startsWith("/v1/releases")) {
             return honest.rawRelease();
+        }
+        if (path.startsWith("/v1/log")) {
+            return honest.rawLog(Long.parseLong(path.replaceAll(".*=", "")));
         }
         if (path.startsWith("/v1/catalogue")) {
             return MadeCoordinator.rawCatalogue(Long.parseLong(path.replaceAll(".*=", "")));
         }
         if (path.startsWith("/v1/offers")) {
-            return honest.rawOffer();
+            return honest.rawSigned(honest.rawOffer());
         }
-        return MadeCoordinator.raw("accepted", "round", honest.round, "digest", Bytes.sha256(body));
+        boolean sent = path.startsWith("/v1/rounds/");
+        byte[] round = sent ? Vectors.unhex(path.split("/")[3]) : honest.round;
+        return honest.rawSigned(
+                MadeCoordinator.raw("accepted", "round", round, "digest", Bytes.sha256(body)));
     }
 
     static void good(OutputStream out, byte[] body) throws IOException {

@@ -12,6 +12,8 @@ import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
 import java.time.Duration;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 import java.util.zip.GZIPOutputStream;
@@ -161,12 +163,14 @@ class HostileServerTest {
     @Test
     void aReleaseOfMoreRowsThanTheCatalogueHas() {
         int rows = 4_000_000;
-        byte[] raw =
-                MadeCoordinator.raw(
-                        "release", "task", MadeCoordinator.TASK, "version", 2, "step", 1, "size", rows,
+        Map<String, Object> release = Fields.start("release");
+        release.putAll(
+                Export.map(
+                        "task", MadeCoordinator.TASK, "version", 2, "step", 1, "size", rows,
                         "dim", 8, "catalogue", 1, "scoring", Export.map("name", "solve"), "model",
                         new byte[32], "scales", new byte[4 * rows], "bitmap", new byte[rows], "values",
-                        new byte[0]);
+                        new byte[0]));
+        byte[] raw = MsgPack.encode(server.honest.signed(release));
         config.limits = new HttpCall.Limits(1000, 300, 5000, SharedMatrix.MAX_RELEASE_BYTES);
         server.on(
                 "/v1/releases",
@@ -248,15 +252,20 @@ class HostileServerTest {
     @Test
     void aReleaseWithAnotherHash() {
         byte[] raw = server.honest.rawRelease();
-        raw[raw.length - 3] ^= 2; // one of the values
+        raw[valueIn(raw)] ^= 2;
         server.on("/v1/releases", out -> HostileServer.good(out, raw));
         syncFails(Kind.BROKEN_MODEL, "hash");
+    }
+
+    /** Where a value of C is in the bytes of a release: the entry follows the values. */
+    private static int valueIn(byte[] raw) {
+        return new String(raw, StandardCharsets.ISO_8859_1).indexOf("entry") - 3;
     }
 
     @Test
     void anOlderReleaseAndACatalogueWithoutItsRows() {
         server.honest.version = 0;
-        syncFails(Kind.BROKEN_MODEL, "older");
+        syncFails(Kind.FORKED_LOG, "lies behind");
         byte[] none =
                 MadeCoordinator.raw(
                         "catalogue", "version", 9, "start", 100, "count", 0, "items", new byte[0],
@@ -323,7 +332,9 @@ class HostileServerTest {
                 out ->
                         HostileServer.good(
                                 out,
-                                MadeCoordinator.raw("accepted", "round", new byte[16], "digest", new byte[32])));
+                                server.honest.rawSigned(
+                                        MadeCoordinator.raw(
+                                                "accepted", "round", new byte[16], "digest", new byte[32]))));
         try (FedRap device = FedRap.open(config)) {
             assertEquals(Eligibility.UNREACHABLE, device.runRound().blockedBy);
             assertEquals(1, device.status().pending);
@@ -335,8 +346,76 @@ class HostileServerTest {
     }
 
     @Test
+    void aSealingKeyThatSomebodyOnTheWayChangedGetsNothing() {
+        MadeCoordinator relay = new MadeCoordinator(); // another authority, another sealing key
+        relay.version = 2;
+        server.on("/v1/offers", out -> HostileServer.good(out, relay.rawSigned(relay.rawOffer())));
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(Eligibility.NOT_SIGNED, device.runRound().blockedBy);
+            assertEquals(Eligibility.NOT_SIGNED, device.status().blockedBy);
+            assertEquals(0, device.status().rounds);
+            assertTrue(server.asked.stream().noneMatch(path -> path.startsWith("/v1/rounds")));
+            server.honestAgain();
+            assertTrue(device.runRound().joined);
+            assertEquals(null, device.status().blockedBy);
+        }
+    }
+
+    @Test
+    void aForgedReceiptLeavesTheUpdateWaiting() {
+        MadeCoordinator relay = new MadeCoordinator();
+        byte[] forged = MadeCoordinator.raw("accepted", "round", new byte[16], "digest", new byte[32]);
+        server.on("/v1/rounds", out -> HostileServer.good(out, relay.rawSigned(forged)));
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(Eligibility.NOT_SIGNED, device.runRound().blockedBy);
+            assertEquals(1, device.status().pending);
+        }
+    }
+
+    @Test
+    void anotherHistoryThanTheOneThatWasSeen() {
+        server.honest.log.put(1L, fork().log.get(1L)); // release 2 follows from another release 1
+        syncFails(Kind.FORKED_LOG, "another history");
+        server.honest.version = 1;
+        server.honest.scoring = "paper"; // another release 1
+        server.on("/v1/releases", out -> HostileServer.good(out, server.honest.rawRelease()));
+        syncFails(Kind.FORKED_LOG, "two releases 1");
+    }
+
+    private MadeCoordinator fork() {
+        MadeCoordinator other = new MadeCoordinator();
+        other.scoring = "paper";
+        other.rawRelease();
+        return other;
+    }
+
+    @Test
+    void aReleaseThatNobodySigned() {
+        MadeCoordinator stranger = new MadeCoordinator();
+        stranger.version = 2;
+        config.authority(P256.point(server.honest.authority.getPublic()));
+        server.on("/v1/releases", out -> HostileServer.good(out, stranger.rawRelease()));
+        syncFails(Kind.SIGNATURE_INVALID, "not signed");
+    }
+
+    @Test
+    void anotherAuthorityThanTheAppPins() {
+        try (FedRap device = FedRap.open(config)) {
+            assertTrue(device.runRound().joined);
+        }
+        int asked = server.asked.size();
+        config.authority(P256.point(P256.generate().getPublic()));
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(Eligibility.ANOTHER_AUTHORITY, device.runRound().blockedBy);
+            FedRapException error = assertThrows(FedRapException.class, device::sync);
+            assertEquals(Kind.ANOTHER_AUTHORITY, error.kind());
+        }
+        assertEquals(asked, server.asked.size(), "nothing was sent");
+    }
+
+    @Test
     void offersOfGarbage() {
-        byte[] good = server.honest.rawOffer();
+        byte[] good = server.honest.rawSigned(server.honest.rawOffer());
         try (FedRap device = FedRap.open(config)) {
             for (int at = 0; at < good.length; at += 3) {
                 byte[] bad = good.clone();

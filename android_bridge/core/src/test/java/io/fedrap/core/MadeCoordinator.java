@@ -1,10 +1,12 @@
 package io.fedrap.core;
 
 import java.nio.charset.StandardCharsets;
+import java.security.KeyPair;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 
 /** A coordinator in memory, made by hand: honest unless a test changes what it says. */
 class MadeCoordinator implements Transport {
@@ -14,6 +16,8 @@ class MadeCoordinator implements Transport {
 
     final List<String> calls = new ArrayList<>();
     final List<byte[]> sent = new ArrayList<>();
+    final KeyPair authority = P256.generate();
+    final TreeMap<Long, byte[]> log = new TreeMap<>(); // signed entries by version
     final byte[] sealKey = P256.point(P256.generate().getPublic());
     final Map<String, Object> privacy = new LinkedHashMap<>();
     final Map<String, Object> method = new LinkedHashMap<>();
@@ -66,7 +70,50 @@ class MadeCoordinator implements Transport {
     @Override
     public Enrolled enrol(String token, byte[] publicKey, Proof proof) {
         called("enrol");
-        return Enrolled.decode(raw("enrolled", "device", new byte[16], "task", TASK));
+        return Enrolled.decode(rawEnrolled());
+    }
+
+    byte[] rawEnrolled() {
+        return raw(
+                "enrolled", "device", new byte[16], "task", TASK,
+                "authority", P256.point(authority.getPublic()));
+    }
+
+    /** An offer or a receipt, as the authority signs it. */
+    byte[] rawSigned(byte[] body) {
+        byte[] message = Bytes.join("fedrap/1 signed\n".getBytes(StandardCharsets.US_ASCII), body);
+        return raw("signed", "body", body, "signature", Signing.sign(authority.getPrivate(), message));
+    }
+
+    /** The same release with its entry in the log, after those that were made before. */
+    Map<String, Object> signed(Map<String, Object> release) {
+        Map<String, Object> entry = Fields.start("release-entry");
+        for (String name : new String[] {
+            "task", "version", "step", "size", "dim", "catalogue", "scoring", "clip", "model"
+        }) {
+            if (release.containsKey(name)) {
+                entry.put(name, release.get(name));
+            }
+        }
+        Map.Entry<Long, byte[]> last = log.lowerEntry(version);
+        entry.put("withheld", Bytes.sha256(new byte[0]));
+        entry.put("before", last == null ? new byte[32] : Authority.digest(last.getValue()));
+        byte[] raw = MsgPack.encode(entry);
+        byte[] prefix = "fedrap/1 release-entry\n".getBytes(StandardCharsets.US_ASCII);
+        byte[] made = Bytes.join(Signing.sign(authority.getPrivate(), Bytes.join(prefix, raw)), raw);
+        log.put(version, made);
+        release.put("entry", made);
+        return release;
+    }
+
+    @Override
+    public LogPage log(long since) {
+        called("log");
+        return LogPage.decode(rawLog(since));
+    }
+
+    byte[] rawLog(long since) {
+        return raw("log", "entries", new ArrayList<>(log.tailMap(since, false).values()));
     }
 
     @Override
@@ -102,11 +149,13 @@ class MadeCoordinator implements Transport {
                 known[count++] = all[i];
             }
         }
-        return raw(
-                "release", "task", TASK, "version", version, "step", Math.max(0, version - 1), "size", SIZE,
+        Map<String, Object> release = Fields.start("release");
+        release.putAll(Export.map(
+                "task", TASK, "version", version, "step", Math.max(0, version - 1), "size", SIZE,
                 "dim", DIM, "catalogue", catalogueVersion, "scoring", Export.map("name", scoring),
                 "model", SharedMatrix.hash(items), "scales", LittleEndian.bytes(items.scales),
-                "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count));
+                "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count)));
+        return MsgPack.encode(signed(release));
     }
 
     @Override
@@ -128,9 +177,9 @@ class MadeCoordinator implements Transport {
     }
 
     @Override
-    public Offer offer(Signer signer, long release, double wait) {
+    public Signed offer(Signer signer, long release, double wait) {
         called("offer");
-        return Offer.decode(rawOffer());
+        return Signed.decode(rawSigned(rawOffer()));
     }
 
     byte[] rawOffer() {
@@ -139,17 +188,16 @@ class MadeCoordinator implements Transport {
                         Export.map("method", method, "privacy", privacy, "min_updates", minUpdates));
         byte[] digest = model == null ? release().model : model;
         return raw(
-                "offer", "task", TASK, "round", round, "step", step, "plan", plan,
-                "release", version, "model", digest, "seal_key", sealKey, "seal_id", new byte[8],
-                "closes_in", 60.0);
+                "offer", "task", TASK, "round", round, "step", Math.max(step, version), "plan", plan,
+                "release", version, "model", digest, "seal_key", sealKey, "seal_id", new byte[8]);
     }
 
     @Override
-    public Accepted sendUpdate(Signer signer, byte[] round, byte[] body) {
+    public Signed sendUpdate(Signer signer, byte[] round, byte[] body) {
         during.run();
         called("send");
         sent.add(body);
-        return Accepted.decode(raw("accepted", "round", round, "digest", Bytes.sha256(body)));
+        return Signed.decode(rawSigned(raw("accepted", "round", round, "digest", Bytes.sha256(body))));
     }
 
     @Override

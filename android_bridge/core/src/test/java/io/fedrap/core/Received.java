@@ -7,7 +7,7 @@ import java.util.List;
 final class Received {
     static final List<String> TYPES =
             Arrays.asList(
-                    "enrolled", "certificate", "renewed", "offer", "accepted", "release", "delta",
+                    "enrolled", "certificate", "renewed", "offer", "accepted", "signed", "release-entry", "log", "release", "delta",
                     "catalogue", "forgotten", "plan", "scoring", "offer-request");
     private static final int LIMIT = 1 << 20;
 
@@ -25,6 +25,12 @@ final class Received {
                 return Offer.decode(raw);
             case "accepted":
                 return Accepted.decode(raw);
+            case "signed":
+                return Signed.decode(raw);
+            case "release-entry":
+                return ReleaseEntry.decode(raw);
+            case "log":
+                return LogPage.decode(raw);
             case "release":
                 return Release.decode(raw, LIMIT);
             case "delta":
