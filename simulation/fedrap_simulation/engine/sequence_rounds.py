@@ -2,8 +2,8 @@
 
 As in solve_rounds.py: each round a part of the devices computes its shares from what was
 published (int8 rows), clips and rounds them as on the wire, and the sum makes the coordinator's
-step of the core. Devices come in blocks and their softmax in chunks, so memory depends on
-neither the population nor the catalogue.
+step of the core. Devices come in blocks and their softmax in chunks, so that beside the model
+and its sums memory has a bound, whatever the population and the catalogue.
 """
 
 from __future__ import annotations
