@@ -80,6 +80,44 @@ class SolveMethod(
     tau: Positive = 3.0
 
 
+class SequenceMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The device's side of the sequence part: softmax over all items; sequence/ has the formulas.
+
+    Where the order of a history means nothing, set ordered False: each item is then predicted
+    from all others under one flat kernel, and a dropout of 0.5 suits.
+    """
+
+    dim: Dim = 64  # k
+    targets: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 32  # Q, most of them in one round
+    longest: Annotated[int, msgspec.Meta(ge=2, le=5000)] = 200  # newest interactions that count
+    dropout: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.2  # share of a target's inputs
+    ordered: bool = True
+    # how many interactions each kernel lasts
+    taus: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1, max_length=16)] = (
+        0.3,
+        1.5,
+        5.0,
+        20.0,
+        100.0,
+    )
+
+    @property
+    def kernels(self) -> int:
+        """S: one for each tau, or the flat one."""
+        return len(self.taus) if self.ordered else 1
+
+
+class SequenceScoring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How both parts add up: z_j = solve·<u, C_j + D_j> + sequence·(<q, C_j> + kappa·b_j).
+
+    Each part has a C of its own. `solve` alone is solve 1 and sequence 0.
+    """
+
+    solve: NotNegative = 16.0  # its scores are small: a softmax needs differences of several units
+    sequence: NotNegative = 1.0
+    kappa: NotNegative = 0.5  # how much popularity counts
+
+
 class PaperMethod(
     msgspec.Struct,
     frozen=True,

@@ -170,12 +170,21 @@ def clip_shares(starts: Ints, rows: Singles, triangles: Singles, limit: float) -
                 triangles[i, q] *= factor
 
 
+@compiled()
+def uniform_at(seed: np.uint64, place: int) -> np.float32:
+    """A number in [0, 1) that seed and place alone decide (splitmix64)."""
+    word = seed + np.uint64(place + 1) * np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    word = word ^ (word >> np.uint64(31))
+    return np.float32((word >> np.uint64(40)) * np.float32(2.0**-24))
+
+
 @compiled(parallel=True)
 def round_rows(rows: Singles, width: int, seed: np.uint64) -> None:
     """Round to int8 steps of max/127 and back, in place: at random, so that sums stay unbiased.
 
-    Every `width` numbers of a row share one scale, as on the wire. Random numbers depend on the
-    place alone (splitmix64).
+    Every `width` numbers of a row share one scale, as on the wire.
     """
     for p in prange(rows.shape[0]):
         for start in range(0, rows.shape[1], width):
@@ -188,11 +197,7 @@ def round_rows(rows: Singles, width: int, seed: np.uint64) -> None:
                 rows[p, start:end] = 0.0
                 continue
             for q in range(start, end):
-                word = seed + np.uint64(p * rows.shape[1] + q + 1) * np.uint64(0x9E3779B97F4A7C15)
-                word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-                word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-                word = word ^ (word >> np.uint64(31))
-                uniform = (word >> np.uint64(40)) * np.float32(2.0**-24)
+                uniform = uniform_at(seed, p * rows.shape[1] + q)
                 rows[p, q] = np.floor(rows[p, q] / scale + uniform) * scale
 
 

@@ -132,9 +132,9 @@ def sum_shares(
     return RoundSum(found, total[found], triangle, len(histories), min(clip, row_clip))
 
 
-def blocks_of(histories: Histories) -> Iterator[Rows]:
-    """Users in blocks of about BLOCK_ROWS entries."""
-    place = histories.starts[1:] // BLOCK_ROWS
+def blocks_of(histories: Histories, entries: int | None = None) -> Iterator[Rows]:
+    """Users in blocks of about so many entries, BLOCK_ROWS unless told."""
+    place = histories.starts[1:] // (entries or BLOCK_ROWS)
     for start, end in zip(*_runs(place), strict=True):
         yield np.arange(start, end)
 

@@ -67,6 +67,8 @@ METHODS: dict[str, Callable[[], Method]] = {
     "pfedrec": _module("baselines.pfedrec", "PFedRec"),
     "c-only": _solve(name="c-only", personal=False),
     "fedrap": _solve(),
+    "sequence": _module("sequence", "Sequence"),
+    "fedrap-sequence": _module("sequence", "FEDRAP_SEQUENCE"),
     "fedrap-paper": _paper("fedrap-paper"),
     **{name: _paper(name) for name in VARIANTS},
 }

@@ -41,7 +41,7 @@ SCHEDULE = Schedule(rounds=100, part=0.1)
 SCORING = Scoring()
 VOTERS = 4000  # devices that help to choose the scalars, at most
 LEAD = 0.3  # over sqrt(voters): by which part a candidate must be better than what is in force
-_SHELF = ModelCache()
+_SHELF: ModelCache[Matrix] = ModelCache()
 # One step at a time from the best so far: (name of the scalar, its candidates).
 LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("tau", (2.0, 1.0, 4.0)),
@@ -121,9 +121,8 @@ class Solve:
     def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """With scoring scalars chosen on a validation task; C is learnt once for all of them."""
         require_validation(task)
-        common = self._learn(task, seed, lambda done, words: on_progress(0.6 * done, words)).common
-        users = np.random.default_rng([seed, 0xB07E]).permutation(task.users)[:VOTERS]
-        return self.tune_scoring(task.some(np.sort(users)), common, on_progress)
+        common = self._learn(task, seed, lambda done, words: on_progress(0.6 * done, words)).model
+        return self.tune_scoring(task.some(voters(task, seed)), common, on_progress)
 
     def tune_scoring(self, task: Task, common: Matrix, on_progress: OnProgress) -> Self:
         """The ladder alone, for a C that is already learnt."""
@@ -156,7 +155,7 @@ class Solve:
     def fit(self, task: Task, seed: int, on_progress: OnProgress) -> SolveFitted:
         """C from federated rounds, then every user's own view."""
         learnt = self._learn(task, seed, on_progress)
-        return self.view(task, learnt.common, learnt.spared)
+        return self.view(task, learnt.model, learnt.spared)
 
     def private(self, epsilon: float, delta: float, banded: bool) -> Self:
         """The preset for a guarantee: few large rounds, small k, noise from b and K.
@@ -215,7 +214,7 @@ class Solve:
         }
         return msgspec.structs.replace(self.scoring, **changes)
 
-    def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel:
+    def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel[Matrix]:
         def learn() -> Matrix:
             common: Matrix = np.zeros((0, 0))
             for released in self.released(task, seed):
@@ -233,6 +232,12 @@ class Solve:
     ) -> npt.NDArray[np.float64]:
         tried = replace(self, scoring=scoring, personal=personal and self.personal)
         return gains(measure(tried.view(task, common), task, top=0).full, task.items)
+
+
+def voters(task: Task, seed: int) -> Rows:
+    """Who helps to choose scalars: at most VOTERS users, ascending."""
+    drawn = np.random.default_rng([seed, 0xB07E]).permutation(task.users)[:VOTERS]
+    return np.sort(drawn)
 
 
 def pick_by_votes(

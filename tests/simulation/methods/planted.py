@@ -7,8 +7,10 @@ from functools import cache
 
 import numpy as np
 
+from fedrap_core.plan import SequenceMethod, SolveMethod
 from fedrap_simulation.data.interactions import Interactions, Rows, make_histories
 from fedrap_simulation.data.synthetic import Shape, make_population
+from fedrap_simulation.engine.solve_rounds import Schedule
 from fedrap_simulation.evaluation.splits import Split, make_split
 from fedrap_simulation.evaluation.task import ProtocolName, Task
 from fedrap_simulation.methods.baselines.ease import Ease
@@ -30,6 +32,7 @@ from fedrap_simulation.methods.baselines.slist import Slist
 from fedrap_simulation.methods.baselines.stan import Stan
 from fedrap_simulation.methods.baselines.transitions import MARKOV, Transitions
 from fedrap_simulation.methods.protocol import Fitted, Method
+from fedrap_simulation.methods.sequence import FEDRAP_SEQUENCE, Sequence
 
 FEDERATED: list[Method] = [
     FedMf(width=8, rate=0.05, epochs=50),
@@ -52,10 +55,21 @@ BY_ORDER: list[Method] = [
     replace(ITEMKNN_RECENCY, inner=ItemKNN(neighbours=20, shrinkage=5.0)),
     replace(IALS_RECENCY, inner=LEARNERS[0]),
 ]
+_SMALL = Sequence(method=SequenceMethod(dim=16, targets=8), schedule=Schedule(rounds=20, part=0.5))
+OURS: list[Method] = [
+    _SMALL,
+    replace(
+        _SMALL,
+        name=FEDRAP_SEQUENCE.name,
+        mixed=True,
+        solve=replace(FEDRAP_SEQUENCE.solve, method=SolveMethod(dim=16, prefixes=8)),
+    ),
+]
 TUNED: list[Method] = [
     ItemKNN(neighbours=20, shrinkage=5.0),
     Ease(ridge=20.0),
     *BY_ORDER,
+    *OURS,
     *LEARNERS,
 ]
 ALL: list[Method] = [Popularity(), Frequency(), *TUNED]

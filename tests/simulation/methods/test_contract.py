@@ -13,7 +13,7 @@ from fedrap_simulation.methods.baselines.popularity import Popularity
 from fedrap_simulation.methods.protocol import Method, no_progress
 from fedrap_simulation.methods.tuning import quality
 
-from .planted import ALL, FEDERATED, TUNED, by_hand, fit_once, named, planted_split
+from .planted import ALL, FEDERATED, OURS, TUNED, by_hand, fit_once, named, planted_split
 
 
 @pytest.mark.parametrize("method", ALL, ids=named)
@@ -77,6 +77,10 @@ def test_only_federated_methods_cost_a_device_something(method: Method) -> None:
         assert cost.rounds == method.settings["epochs"]
         assert cost.bytes_up == cost.bytes_down
         assert table <= cost.bytes_up <= 1.2 * table
+    elif method in OURS:
+        assert cost.rounds == method.settings["schedule"]["rounds"]
+        assert 0 < cost.bytes_up < 4 * task.items * method.settings["method"]["dim"]
+        assert cost.bytes_down > 2 * task.items * method.settings["method"]["dim"]
     else:
         assert (cost.rounds, cost.bytes_up, cost.bytes_down) == (0, 0.0, 0.0)
 

@@ -1,0 +1,92 @@
+"""The sequence part: a second, linear view of the items, learnt by softmax cross-entropy.
+
+    P_j = C_j + Delta_j                                   an item as input: additive, as C + D is
+    w_s(l) = exp(-l/tau_s) / sqrt(sum_l exp(-l/tau_s))    l = 0 the newest before the question
+    h_s = sum_l w_s(l) P_{i_l}                            (k,) one for each time kernel
+    q = sum_s a_s * h_s                                   (k,) element by element
+    p_j = softmax_j(<q, C_j> + b_j)                       what comes next
+
+Without order there is one kernel, w = 1/sqrt(n) for each of n inputs. Weights of interactions
+are `solve`'s business: here each one is a place in the sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_core.errors import BrokenModel
+from fedrap_core.model import History, Rows
+from fedrap_core.plan import SequenceMethod
+
+Matrix = npt.NDArray[np.float64]
+Vector = npt.NDArray[np.float64]
+
+FADED = 1e-4  # exp(-l/tau) below this is zero: nobody would see it, and most inputs are that old
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceItems:
+    """What all devices share for the sequence part.
+
+    Raises:
+        BrokenModel: shapes that disagree, or a value that is not finite.
+    """
+
+    outputs: Matrix  # (m, k) C
+    offsets: Matrix  # (m, k) Delta
+    bias: Vector  # (m,) b
+    kernels: Matrix  # (S, k) a
+
+    def __post_init__(self) -> None:
+        size, dim = self.outputs.shape
+        if self.offsets.shape != (size, dim) or self.bias.shape != (size,):
+            raise BrokenModel(f"C is {size} x {dim}, but its offsets or bias have another shape")
+        if self.kernels.ndim != 2 or self.kernels.shape[1] != dim:
+            raise BrokenModel(f"time kernels need {dim} columns, not {self.kernels.shape}")
+        for part in (self.outputs, self.offsets, self.bias, self.kernels):
+            if not np.all(np.isfinite(part)):
+                raise BrokenModel("the sequence part has a value that is not finite")
+
+    @property
+    def size(self) -> int:
+        """m, the number of items."""
+        return len(self.outputs)
+
+    def inputs(self, rows: Rows) -> Matrix:
+        """P of some items: (len(rows), k)."""
+        return np.asarray(self.outputs[rows] + self.offsets[rows])
+
+    def scores(self, queries: Matrix, kappa: float = 1.0) -> Matrix:
+        """<q, C_j> + kappa·b_j of every item: (len(queries), m)."""
+        return np.asarray(queries @ self.outputs.T + kappa * self.bias)
+
+
+def window(history: History, method: SequenceMethod) -> Rows:
+    """The newest interactions, oldest first: (n,), n at most `longest`.
+
+    Without order an item counts once: among all others it would predict itself.
+    """
+    rows = history.rows
+    if not method.ordered:
+        _, first = np.unique(rows, return_index=True)
+        rows = rows[np.sort(first)]
+    return rows[: method.longest][::-1].astype(np.int64)
+
+
+def fading(method: SequenceMethod, count: int) -> Matrix:
+    """exp(-l/tau_s) for l = 0 … count - 1, before it is scaled: (S, count)."""
+    if not method.ordered:
+        return np.ones((1, count))
+    age = np.arange(count, dtype=np.float64)  # (count,)
+    fade = np.exp(-age / np.array(method.taus)[:, None])  # (S, count)
+    return np.where(fade < FADED, 0.0, fade)
+
+
+def kernel_weights(method: SequenceMethod, count: int) -> Matrix:
+    """w_s(l) of `count` inputs, l = 0 the newest: (S, count)."""
+    fade = fading(method, count)
+    # The root keeps |h| about as long however many inputs there are.
+    return np.asarray(fade / np.sqrt(np.maximum(fade.sum(axis=1, keepdims=True), 1.0)))

@@ -1,0 +1,218 @@
+"""`sequence`: the sequence part alone; `fedrap-sequence`: its scores added to those of `fedrap`.
+
+    z_j = beta·(<u, C_j> + <u, D_j>) + <q, C'_j> + kappa·b_j        C' the sequence part's own
+
+Chosen on validation are kappa and beta, with `fedrap` alone as one of the candidates and the one
+in force: by the same votes as the scalars of `fedrap`, so a coordinator can choose them too.
+Both parts are learnt under one schedule, each from its own draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedrap_core.plan import SequenceMethod, SequenceScoring
+from fedrap_core.sequence.model import SequenceItems
+from fedrap_core.sequence.server_step import SequenceLearning
+from fedrap_simulation.data.interactions import Rows
+from fedrap_simulation.engine.compiled import Singles
+from fedrap_simulation.engine.sequence_rounds import (
+    derive_queries,
+    run_sequence_rounds,
+    sequence_upload_bytes,
+    windows_of,
+)
+from fedrap_simulation.engine.solve_rounds import Schedule
+from fedrap_simulation.evaluation.metrics import BLOCK_CELLS, gains, measure
+from fedrap_simulation.evaluation.task import Task
+from fedrap_simulation.methods.model_cache import LearntModel, ModelCache
+from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores
+from fedrap_simulation.methods.solve import SCHEDULE, Solve, SolveFitted, pick_by_votes, voters
+from fedrap_simulation.methods.tuning import require_validation
+
+METHOD = SequenceMethod()
+WITHOUT_ORDER = 0.5  # dropout where each item is predicted from all others
+BETAS = (0.0, 1.0, 4.0, 16.0, 32.0, 64.0)
+KAPPAS = (0.5, 0.0, 0.3, 0.7, 1.0)
+SOLVE_ALONE = SequenceScoring(solve=1.0, sequence=0.0)
+_SHELF: ModelCache[SequenceItems] = ModelCache()
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What scores of some users are made of."""
+
+    solved: Singles | None  # (b, m) <u, C_j + D_j>
+    matched: Singles  # (b, m) <q, C'_j>
+    bias: Singles  # (m,)
+
+    def mixed(self, scoring: SequenceScoring) -> Scores:
+        """z: (b, m)."""
+        scores = np.float32(scoring.sequence) * self.matched
+        scores += np.float32(scoring.sequence * scoring.kappa) * self.bias
+        if self.solved is not None:
+            scores += np.float32(scoring.solve) * self.solved
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceFitted:
+    """Both parts of the last release, and every user's view of them."""
+
+    items: SequenceItems
+    queries: Singles  # (U, k)
+    solved: SolveFitted | None
+    scoring: SequenceScoring
+    cost: Cost
+
+    def parts(self, users: Rows) -> Parts:
+        """What `scores` adds up."""
+        matched = self.queries[users] @ self.items.outputs.astype(np.float32).T
+        solved = None if self.solved is None else self.solved.scores(users)
+        return Parts(solved, matched, self.items.bias.astype(np.float32))
+
+    def scores(self, users: Rows) -> Scores:
+        """z: (len(users), m)."""
+        return self.parts(users).mixed(self.scoring)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """Scores that are already there, for measuring."""
+
+    table: Scores
+
+    def scores(self, users: Rows) -> Scores:
+        return self.table[users]
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One set of defaults for all data; whether there is an order follows from the task."""
+
+    name: str = "sequence"
+    mixed: bool = False  # with the scores of `solve`
+    method: SequenceMethod = METHOD
+    learning: SequenceLearning = SequenceLearning()  # noqa: RUF009
+    schedule: Schedule = SCHEDULE
+    scoring: SequenceScoring = SequenceScoring()  # noqa: RUF009
+    solve: Solve = Solve()  # noqa: RUF009
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every hyper-parameter."""
+        raw = {
+            "method": self.method,
+            "learning": self.learning,
+            "schedule": self.schedule,
+            "scoring": self.scoring,
+            "solve": self._solve.settings if self.mixed else None,
+        }
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(raw))  # tuples are lists
+        return plain
+
+    @property
+    def _solve(self) -> Solve:
+        """The other part, in the same rounds."""
+        return replace(self.solve, schedule=self.schedule)
+
+    def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
+        """With kappa and beta, and the scalars of `solve`, chosen on a validation task."""
+        require_validation(task)
+        solve = self.solve
+        if self.mixed:
+            solve = self._solve.tune(task, seed, lambda done, words: on_progress(done / 2, words))
+        tuned = replace(self, solve=solve)
+        fitted = tuned.fit(task, seed, lambda done, words: on_progress((1 + done) / 2, words))
+        candidates = self._candidates()
+        votes = _votes(fitted, task, voters(task, seed), candidates)
+        return replace(tuned, scoring=candidates[pick_by_votes(votes)])
+
+    def _candidates(self) -> list[SequenceScoring]:
+        """Mixtures to choose from; the first is in force."""
+        if self.mixed:
+            mixtures = (
+                SequenceScoring(solve=beta, kappa=kappa) for beta in BETAS for kappa in KAPPAS
+            )
+            return [SOLVE_ALONE, *mixtures]
+        return [SequenceScoring(solve=0.0, kappa=kappa) for kappa in KAPPAS]
+
+    def fit(self, task: Task, seed: int, on_progress: OnProgress) -> SequenceFitted:
+        """Federated rounds of each part, then every user's own view."""
+        solved, before = None, 0.0
+        if self.mixed:
+            before = 0.5
+            solved = self._solve.fit(task, seed, lambda done, words: on_progress(done / 2, words))
+        learnt = self._learn(
+            task, seed, lambda done, words: on_progress(before + (1 - before) * done, words)
+        )
+        on_progress(1.0, f"{self.name}: {self.schedule.rounds} rounds")
+        method = self._for(task)
+        queries = derive_queries(learnt.model, task.train, method)
+        cost = self._cost(task, method, learnt.spared)
+        if solved is not None:
+            cost = replace(
+                cost,
+                bytes_up=cost.bytes_up + solved.cost.bytes_up,
+                bytes_down=cost.bytes_down + solved.cost.bytes_down,
+                zeros=solved.cost.zeros,
+                spared=cost.spared + solved.cost.spared,
+            )
+        return SequenceFitted(learnt.model, queries, solved, self.scoring, cost)
+
+    def _cost(self, task: Task, method: SequenceMethod, spared: float) -> Cost:
+        upload = sequence_upload_bytes(
+            windows_of(task.train, task.items, method), task.items, method
+        )
+        # C and Delta in int8 with a scale for each row, b and the kernels in float32.
+        row = 2 * (method.dim + 4) if self.schedule.int8 else 8 * method.dim
+        download = task.items * (row + 4) + 4 * method.kernels * method.dim
+        return Cost(self.schedule.rounds, upload, float(download), spared=spared)
+
+    def _for(self, task: Task) -> SequenceMethod:
+        """The settings that follow from the data: whether there is an order."""
+        if task.ordered:
+            return self.method
+        given = self.method.dropout
+        dropout = WITHOUT_ORDER if given == METHOD.dropout else given
+        return msgspec.structs.replace(self.method, ordered=False, dropout=dropout)
+
+    def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel[SequenceItems]:
+        method, rounds = self._for(task), self.schedule.rounds
+        learning = msgspec.structs.replace(self.learning, rounds=rounds)
+
+        def learn() -> SequenceItems:
+            releases = run_sequence_rounds(
+                task.train, task.items, method, learning, self.schedule, seed
+            )
+            items = next(releases).items
+            for released in releases:
+                items = released.items
+                on_progress(released.step / rounds, f"{self.name} round {released.step}")
+            return items
+
+        return _SHELF.get((task, method, learning, self.schedule, seed), learn)
+
+
+def _votes(
+    fitted: SequenceFitted, task: Task, users: Rows, candidates: Several[SequenceScoring]
+) -> npt.NDArray[np.float64]:
+    """Each user's gain under each candidate: (G, len(users)). The parts are scored once."""
+    votes = np.empty((len(candidates), len(users)))
+    block = max(1, BLOCK_CELLS // task.items)
+    for start in range(0, len(users), block):
+        some = users[start : start + block]
+        parts, asked = fitted.parts(some), task.some(some)
+        for place, candidate in enumerate(candidates):
+            ranks = measure(_Ready(parts.mixed(candidate)), asked, top=0).full
+            votes[place, start : start + block] = gains(ranks, task.items)
+    return votes
+
+
+FEDRAP_SEQUENCE = Sequence(name="fedrap-sequence", mixed=True)
