@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from aiohttp import web
 
@@ -98,6 +99,12 @@ class RequestLimits:
             Refusal: too large, too slow, cut off, or there is no room for it now.
         """
         intake, serve = self._intakes[id(request)], self._settings.serve
+        if request.content.is_eof() and request.content.exception() is None:
+            # All of it came with its headers, as most bodies do: it waits for nobody, so it needs
+            # no deadline and cannot be given up for others.
+            whole = request.content.read_nowait()
+            self._take(intake, len(whole))
+            return whole
         loop, parts = asyncio.get_running_loop(), []
         if len(self._reading) >= MOST_READING:
             self._give_up_one()
@@ -177,12 +184,18 @@ class RequestLimits:
             named = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]
             if len(named) >= proxies and named[-proxies]:
                 text = named[-proxies][:64]
-        try:
-            found = ipaddress.ip_address(text.split("%")[0].strip("[]"))
-        except ValueError:
-            return text
-        if isinstance(found, ipaddress.IPv4Address):
-            return str(found)
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, 64), strict=False))
+        return _network_of(text)
+
+
+@lru_cache(maxsize=4096)
+def _network_of(text: str) -> str:
+    """The part of an address that counts."""
+    try:
+        found = ipaddress.ip_address(text.split("%")[0].strip("[]"))
+    except ValueError:
+        return text
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, 64), strict=False))
