@@ -19,7 +19,9 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "event": record.getMessage(),
         }
-        line.update({name: value for name, value in vars(record).items() if name not in _PLAIN})
+        for name, value in vars(record).items():
+            if name not in _PLAIN and not name.startswith("_"):  # those are a library's own
+                line[name] = value
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
