@@ -36,7 +36,7 @@ from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import open_engine
 from fedrap_core.plan import Privacy
 from fedrap_core.wire.codec import decode
-from fedrap_core.wire.messages import Offer
+from fedrap_core.wire.messages import Offer, Signed
 from testkit.crash_host import Site, start
 from testkit.crash_walk import prepare, settings_for
 from testkit.load_client import CheapDevice, Connection, http_bytes, one_row
@@ -103,7 +103,7 @@ async def honest(run: Run, device: CheapDevice) -> None:
                     await _learn_release(run, connection)
                 await asyncio.sleep(min(reply.retry_after, 2.0))
                 continue
-            offer = decode(Offer, reply.body)
+            offer = decode(Offer, decode(Signed, reply.body).body)
             if (offer.round, device.id) in run.accepted:  # the same slot again: it is done
                 continue
             body = device.sealed(offer, one_row(device.number, DIM))
@@ -190,7 +190,7 @@ async def forged(run: Run, chance: random.Random) -> None:
         return
     reply = await Connection("127.0.0.1", run.port).send(insider.asks(chance.randrange(1, 50)))
     if reply.status == 200:  # a slot of its own, filled with another device's update
-        offer = decode(Offer, reply.body)
+        offer = decode(Offer, decode(Signed, reply.body).body)
         body = victim.sealed(offer, one_row(victim.number, DIM))
         await _raw(run, insider.sends(offer.round, body), 5.0)
 
