@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import gc
 import logging
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def run(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrap-coordinator", description=__doc__)
-    parser.add_argument("--config", type=Path, help=f"settings in TOML (default: {CONFIG}, if any)")
+    parser.add_argument("--config", type=Path, help=f"settings in TOML (default: {CONFIG})")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('fedrap')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     add_init(commands)
@@ -90,18 +92,22 @@ def _serve(arguments: argparse.Namespace) -> int:
     app.on_startup.append(_settle_memory)
     where = settings.serve
     context = server_context(where)
-    scheme = "http" if context is None else "https"
-    say(f"coordinator on {scheme}://{where.host}:{where.port}")
-    if settings.admin.port is not None:
-        say(f"dashboard on {scheme}://{settings.admin.host}:{settings.admin.port}")
     logging.getLogger(__name__).log(
         logging.WARNING if settings.privacy.noise == 0 else logging.INFO,
         "privacy guarantee",
         extra={"guarantee": guarantee_in_words(settings.privacy)},
     )
+    scheme = "http" if context is None else "https"
+
+    def listening(_: str) -> None:
+        """aiohttp says when the sockets are open; where, we say."""
+        say(f"coordinator on {scheme}://{where.host}:{where.port}")
+        if settings.admin.port is not None:
+            say(f"dashboard on {scheme}://{settings.admin.host}:{settings.admin.port}")
+
     web.run_app(
-        app, host=where.host, port=where.port, print=None, access_log=None, ssl_context=context,
-        shutdown_timeout=where.shutdown_seconds,
+        app, host=where.host, port=where.port, print=listening, access_log=None,
+        ssl_context=context, shutdown_timeout=where.shutdown_seconds,
     )  # fmt: skip
     return 0
 
