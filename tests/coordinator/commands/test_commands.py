@@ -207,7 +207,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setenv("FEDRAP__SERVE__PORT", str(taken.getsockname()[1]))
-        monkeypatch.setattr("fedrap_coordinator.commands.configure_logs", lambda: None)
+        monkeypatch.setattr("fedrap_coordinator.commands.serve.configure_logs", lambda: None)
         assert main(["serve"]) == 2
     said = capsys.readouterr().err
     assert "address already in use" in said
