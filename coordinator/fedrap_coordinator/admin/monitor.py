@@ -107,6 +107,7 @@ class Monitor:
         waiting, waiting_bytes = self._in_hand()
         return found | {
             "task_rounds": float(self._settings.round.total),
+            "round_max_seconds": self._settings.round.max_seconds,
             "database_serves": float(coordinator.is_ready),
             **{f"devices_{name}": float(getattr(self._states, name)) for name in STATES},
             "epsilon_promised": documents.epsilon_after(rule.cap, rule),

@@ -153,6 +153,7 @@ _ABOUT = {
     "round_assigned": "Slots given in the open round.",
     "round_accepted": "Updates kept in the open round.",
     "round_age_seconds": "How long the open round has been open.",
+    "round_max_seconds": "How long a round may be open.",
     "release_version": "The latest version of C.",
     "release_step": "Rounds that were released.",
     "task_rounds": "Rounds of the whole task.",
