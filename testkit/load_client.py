@@ -19,7 +19,7 @@ from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Enrol, Enrolled, Offer, OfferRequest, Signed
 from fedrap_core.wire.seal import seal_update
-from fedrap_core.wire.share import encode_share, uniform_shape
+from fedrap_core.wire.share import encode_share, uniform_count
 from fedrap_core.wire.signing import (
     DEVICE_HEADER,
     NONCE_HEADER,
@@ -109,7 +109,7 @@ class CheapDevice:
 
     def sealed(self, offer: Offer, rows: RowUpdate) -> bytes:
         """The bytes of an update."""
-        share = encode_share(rows, np.full(uniform_shape(rows), 0.5))
+        share = encode_share(rows, np.full(uniform_count(rows), 0.5))
         return encode(seal_update(offer, self.id, share))
 
     def sends(self, round_id: bytes, body: bytes) -> bytes:

@@ -6,7 +6,7 @@ import msgspec
 
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems
-from fedrap_core.plan import AnyScoring
+from fedrap_core.plan import OFF, AnyScoring
 from fedrap_core.wire.messages import Catalogue, Delta, Release
 from fedrap_core.wire.releases import apply_delta, unpack_release
 
@@ -22,6 +22,8 @@ class ReleaseHeader(msgspec.Struct, frozen=True):
     scoring: AnyScoring
     withheld: bytes = b""  # rows not to be recommended, as in a release
     entry: bytes = b""  # of the log, as signed; empty in stores of before there was one
+    sequence_dim: int = 0  # k of the sequence part; 0 without one
+    kernels: bytes = b""  # of the sequence part, as in a release
 
 
 class ItemList(msgspec.Struct, frozen=True):
@@ -70,4 +72,7 @@ def read_release(
 def head_of(message: Release | Delta) -> ReleaseHeader:
     """The head of a release."""
     m = message
-    return ReleaseHeader(m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld, m.entry)
+    dim, kernels = (0, b"") if m.sequence is OFF else (m.sequence.dim, m.sequence.kernels)
+    return ReleaseHeader(
+        m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld, m.entry, dim, kernels
+    )
