@@ -11,6 +11,7 @@ import pytest
 from fedrap import FedRap, Floor
 from fedrap.trainers.numpy_trainer import NumpyTrainer
 from fedrap_coordinator.http.device_api import COORDINATOR
+from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.rounds.sequence_state import learn_sequence, pack_learner, unpack_learner
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.sql import SqlStore
@@ -36,7 +37,7 @@ from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
 from fedrap_core.wire.share import decode_share, encode_share, uniform_count
-from testkit.harness import DIM, ITEMS, LiveServer, fresh_keyring, serve, small_settings
+from testkit.harness import DIM, ITEMS, LiveServer, serve, small_settings
 
 PART = SequenceMethod(dim=3, targets=4, longest=6, taus=(0.5, 4.0), scale=0.25)
 FREE = Floor.without_privacy(separation=1, min_updates=2)
@@ -88,7 +89,7 @@ def _sent(device: FedRap, round_id: bytes, plan: Plan, common: CommonItems) -> R
     )
 
 
-@pytest.mark.spec("12.1", "12.3", "12.5")
+@pytest.mark.spec("10.1", "10.3", "10.5")
 async def test_what_is_released_follows_from_what_devices_sent(tmp_path: Path) -> None:
     settings, path = _settings(), str(tmp_path / "c.sqlite")
     plan = settings.plan()
@@ -147,7 +148,7 @@ async def test_what_is_released_follows_from_what_devices_sent(tmp_path: Path) -
         assert again.recommend(5) == served_list
 
 
-@pytest.mark.spec("12.4")
+@pytest.mark.spec("10.4")
 async def test_noise_goes_to_every_row_of_every_part(tmp_path: Path) -> None:
     async with serve(_settings(noise=0.5), str(tmp_path / "c.sqlite")) as served:
         first = await _released(served)
@@ -161,7 +162,7 @@ async def test_noise_goes_to_every_row_of_every_part(tmp_path: Path) -> None:
         assert np.all(after.bias != 0)
 
 
-@pytest.mark.spec("12.2")
+@pytest.mark.spec("10.2")
 async def test_a_share_without_the_plans_parts_is_refused_and_so_is_one_with_more(
     tmp_path: Path,
 ) -> None:
