@@ -43,6 +43,11 @@ class SequenceScoring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ordered: bool = True
     taus: Taus = TAUS
 
+    @property
+    def kernels(self) -> int:
+        """S, as in the method."""
+        return len(self.taus) if self.ordered else 1
+
 
 class SequenceMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The device's side of the sequence part: softmax over all items; sequence/ has the formulas.

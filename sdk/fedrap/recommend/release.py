@@ -6,7 +6,7 @@ import msgspec
 
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems
-from fedrap_core.plan import OFF, AnyScoring
+from fedrap_core.plan import OFF, AnyScoring, sequence_scoring
 from fedrap_core.wire.messages import Catalogue, Delta, Release
 from fedrap_core.wire.releases import apply_delta, unpack_release
 
@@ -63,10 +63,15 @@ def read_release(
     if message.size > catalogue.count:
         raise BrokenModel(f"{message.size} rows, but the catalogue has {catalogue.count} items")
     if isinstance(message, Release):
-        return unpack_release(message)
-    if old is None:
+        common = unpack_release(message)
+    elif old is None:
         raise BrokenModel("a delta, but this device holds no release")
-    return apply_delta(old, message)
+    else:
+        common = apply_delta(old, message)
+    mix, rows = sequence_scoring(message.scoring), common.sequence
+    if mix is not None and (rows is None or len(rows.kernels) != mix.kernels):
+        raise BrokenModel("a release that is scored with time kernels it does not have")
+    return common
 
 
 def head_of(message: Release | Delta) -> ReleaseHeader:
