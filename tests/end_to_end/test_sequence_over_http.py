@@ -9,11 +9,18 @@ import numpy as np
 import pytest
 
 from fedrap import FedRap, Floor
+from fedrap.rounds import runner
+from fedrap.trainers import select
 from fedrap.trainers.numpy_trainer import NumpyTrainer
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
+from fedrap_coordinator.rounds.releases import load_model
 from fedrap_coordinator.rounds.sequence_state import learn_sequence, pack_learner, unpack_learner
-from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.settings import Releases, Settings
+from fedrap_coordinator.sources import SYSTEM
+from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.aggregate import Accumulator
 from fedrap_core.model import CommonItems
@@ -211,3 +218,70 @@ async def test_the_part_is_switched_on_and_off_between_rounds(tmp_path: Path) ->
         for device in await _devices(served, tmp_path / "again"):
             assert (await device.run_round_async()).joined
         assert (await _released(served)).sequence is None
+
+
+@pytest.mark.parametrize("found", ["torch", "a provider that does not start", "nothing"])
+async def test_a_device_takes_the_accelerator_that_is_there_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    class Pretended:
+        def providers(self) -> list[str]:
+            return ["CUDAExecutionProvider"] if found.startswith("a provider") else []
+
+        def torch_device(self) -> str | None:
+            return "cuda" if found == "torch" else None  # the numbers come from the CPU
+
+    monkeypatch.setattr(select, "ThisMachine", Pretended)
+    for module in (select, runner):  # as if the catalogue were large
+        monkeypatch.setattr(module, "WORTH_AN_ACCELERATOR", 1)
+    async with serve(_settings(), str(tmp_path / "c.sqlite")) as served:
+        device = await served.device(tmp_path / "d", HISTORIES[0], floor=FREE)
+        assert device.status().trainer is None
+        assert (await device.run_round_async()).joined
+        said = device.status()
+        assert said.trainer == ("torch" if found == "torch" else "onnx")
+        assert said.trainer_reason is not None
+        words = {"torch": "torch has cuda", "nothing": "there is none"}
+        assert words.get(found, "CUDAExecutionProvider cannot be started") in said.trainer_reason
+
+
+@pytest.mark.spec("10.7")
+async def test_a_rollback_brings_the_state_of_the_learner_back(tmp_path: Path) -> None:
+    store, keyring, settings = MemoryStore(), fresh_keyring(), _settings()
+    settings = msgspec.structs.replace(settings, releases=Releases(keep_states=2))
+    admin = AdminActions(store, settings, SYSTEM, "test", keyring=keyring)
+    async with serve(settings, store, keyring) as served:
+        devices = await _devices(served, tmp_path)
+        for _ in range(3):
+            for device in devices:
+                assert (await device.run_round_async()).joined
+        assert [await store.learner(version) is not None for version in (1, 2, 3, 4)] == [
+            False, False, True, True,
+        ]  # fmt: skip
+        kept = await store.learner(3)
+        await CatalogueActions(admin).roll_back(3)
+        assert await store.learner(5) == kept
+        old, back = await store.release(3), await store.release(5)
+        assert old is not None
+        assert back is not None
+        then, now = load_model(old).common.sequence, load_model(back).common.sequence
+        assert then is not None
+        assert now is not None
+        assert np.array_equal(then.outputs.values, now.outputs.values)
+        assert np.array_equal(then.bias, now.bias)
+        # Of release 2 the state is gone: its rows begin from int8, and moments anew.
+        await CatalogueActions(admin).roll_back(2)
+        state = unpack_learner(await store.learner(6) or b"")
+        rows = load_model(await store.release(2) or old).common.sequence
+        assert rows is not None
+        assert np.array_equal(state.items.bias, rows.bias)
+        assert not state.outputs.square.any()
+        assert (state.steps, state.since) == (1, 1)
+        await served.app[COORDINATOR].add_items(["new item"])
+        await served.app[COORDINATOR].advance()
+        for device in devices:
+            assert (await device.run_round_async()).joined
+        after = await _released(served)
+        assert after.sequence is not None
+        assert after.sequence.size == 13
+        assert not after.sequence.outputs.values[12].any()  # like no other: nothing is known of it
