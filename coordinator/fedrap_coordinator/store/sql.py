@@ -206,6 +206,7 @@ class SqlStore:
     add_release = transaction(sql_rounds.add_release)
 
     release = reading(sql_releases.release)
+    learner = reading(sql_releases.learner)
     sign_release = transaction(sql_releases.sign_release)
     log = reading(sql_releases.log)
     release_history = reading(sql_releases.release_history)

@@ -21,7 +21,7 @@ from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, first_state
 from fedrap_core.plan import AnyScoring, PaperScoring
-from fedrap_core.ranking import Ranked, allowed_rows, similar
+from fedrap_core.ranking import Ranked, Reasons, allowed_rows, similar
 from fedrap_core.wire.releases import served_rows
 
 
@@ -156,16 +156,24 @@ class LocalModel:
     ) -> Recommendation:
         row = int(ranked.rows[place])
         shared, personal = float(ranked.shared[place]), float(ranked.personal[place])
+        sequence = 0.0 if ranked.sequence is None else float(ranked.sequence[place])
+        popularity = 0.0 if ranked.popularity is None else float(ranked.popularity[place])
+        score = shared + personal + (sequence + popularity)
         parts = scorer.reasons(row) if reasons else None
-        why: tuple[Reason, ...] = ()
-        if parts is not None:
-            order = np.argsort(-np.abs(parts.shared + parts.personal), kind="stable")
-            why = tuple(
-                Reason(
-                    self.ids.name(int(parts.items[i])),
-                    float(parts.shared[i]),
-                    float(parts.personal[i]),
-                )
-                for i in order
+        why = () if parts is None else self._reasons(parts)
+        return Recommendation(
+            self.ids.name(row), score, shared, personal, why, sequence, popularity
+        )
+
+    def _reasons(self, parts: Reasons) -> tuple[Reason, ...]:
+        next_ = np.zeros(len(parts.items)) if parts.sequence is None else parts.sequence
+        order = np.argsort(-np.abs(parts.shared + parts.personal + next_), kind="stable")
+        return tuple(
+            Reason(
+                self.ids.name(int(parts.items[i])),
+                float(parts.shared[i]),
+                float(parts.personal[i]),
+                float(next_[i]),
             )
-        return Recommendation(self.ids.name(row), shared + personal, shared, personal, why)
+            for i in order
+        )

@@ -23,6 +23,7 @@ final class LocalModel {
     private List<Interaction> known; // the history that was looked up last
     private History history;
     private UserRepresentation representation;
+    private SequenceUser part; // null without a sequence part
 
     /**
      * One release with one catalogue.
@@ -34,6 +35,14 @@ final class LocalModel {
         this.common = common;
         this.ids = ids == null ? new ItemIds(catalogue.items) : ids;
         this.shown = SharedMatrix.servedRows(header.withheld, common.size());
+        SequenceScoring mix = header.scoring.sequence;
+        boolean fits =
+                mix == null
+                        || common.sequence != null
+                                && common.sequence.kernelCount() == mix.kernels.count();
+        if (!fits) {
+            throw FedRapException.broken("a release that is scored with time kernels it does not have");
+        }
         for (int row = this.ids.size(); row < shown.length; row++) {
             shown[row] = false;
         }
@@ -72,6 +81,7 @@ final class LocalModel {
             history = new History(Arrays.copyOf(rows, count), Arrays.copyOf(weights, count));
             known = interactions;
             representation = null;
+            part = null;
         }
         return history;
     }
@@ -82,6 +92,15 @@ final class LocalModel {
             representation = new UserRepresentation(common, gram(), now, header.scoring);
         }
         return representation;
+    }
+
+    /** The same user of the sequence part; null without one. */
+    private synchronized SequenceUser part(List<Interaction> interactions) {
+        History now = history(interactions);
+        if (part == null && header.scoring.sequence != null) {
+            part = new SequenceUser(common.sequence, now, header.scoring.sequence);
+        }
+        return part;
     }
 
     /** D as it is kept and shown: <u, D_j> of each item that owns a row. */
@@ -114,18 +133,26 @@ final class LocalModel {
         if (!isTaught()) {
             for (int row = 0; row < allowed.length && found.size() < n; row++) {
                 if (allowed[row]) {
-                    found.add(new Recommendation(ids.name(row), 0, 0, Collections.emptyList()));
+                    found.add(new Recommendation(ids.name(row), 0, 0, 0, 0, Collections.emptyList()));
                 }
             }
             return found;
         }
         UserRepresentation mine = representation(interactions);
-        Ranking ranked = Ranking.of(common, mine, n, allowed);
+        SequenceUser other = part(interactions);
+        Ranking ranked = Ranking.of(common, mine, other, n, allowed);
         for (int i = 0; i < ranked.rows.length; i++) {
             List<Reason> why =
-                    explain ? reasons(mine, ranked.rows[i]) : Collections.<Reason>emptyList();
+                    explain ? reasons(mine, other, ranked.rows[i]) : Collections.<Reason>emptyList();
             String name = ids.name(ranked.rows[i]);
-            found.add(new Recommendation(name, ranked.shared[i], ranked.personal[i], why));
+            found.add(
+                    new Recommendation(
+                            name,
+                            ranked.shared[i],
+                            ranked.personal[i],
+                            ranked.sequence[i],
+                            ranked.popularity[i],
+                            why));
         }
         return found;
     }
@@ -150,18 +177,19 @@ final class LocalModel {
         return allowed;
     }
 
-    private List<Reason> reasons(UserRepresentation mine, int row) {
-        Ranking parts = Ranking.explain(common, mine, row);
+    private List<Reason> reasons(UserRepresentation mine, SequenceUser other, int row) {
+        Ranking parts = Ranking.explain(common, mine, other, row);
         List<Reason> why = new ArrayList<>();
         for (int i = 0; i < parts.rows.length; i++) {
-            why.add(new Reason(ids.name(parts.rows[i]), parts.shared[i], parts.personal[i]));
+            String name = ids.name(parts.rows[i]);
+            why.add(new Reason(name, parts.shared[i], parts.personal[i], parts.sequence[i]));
         }
         Collections.sort( // stable
                 why,
-                (one, other) ->
+                (one, two) ->
                         Double.compare(
-                                Math.abs(other.shared + other.personal),
-                                Math.abs(one.shared + one.personal)));
+                                Math.abs(two.shared + two.personal + two.sequence),
+                                Math.abs(one.shared + one.personal + one.sequence)));
         return why;
     }
 

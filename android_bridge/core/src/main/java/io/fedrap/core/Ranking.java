@@ -11,49 +11,88 @@ final class Ranking {
 
     final int[] rows; // (n) best first
     final double[] shared; // (n)
-    final double[] personal; // (n) the score is shared + personal
+    final double[] personal; // (n)
+    final double[] sequence; // (n) zeros without a sequence part
+    final double[] popularity; // (n) as well; the score is the sum of all four
 
-    private Ranking(int[] rows, double[] shared, double[] personal) {
+    private Ranking(
+            int[] rows, double[] shared, double[] personal, double[] sequence, double[] popularity) {
         this.rows = rows;
         this.shared = shared;
         this.personal = personal;
+        this.sequence = sequence;
+        this.popularity = popularity;
     }
 
-    /** The n best of the allowed rows. */
-    static Ranking of(SharedMatrix common, UserRepresentation representation, int n, boolean[] allowed) {
-        int[] shortlist = common.best(representation.user, Math.max(n, SHORTLIST), allowed);
+    /** The n best of the allowed rows; {@code part} is null without a sequence part. */
+    static Ranking of(
+            SharedMatrix common,
+            UserRepresentation representation,
+            SequenceUser part,
+            int n,
+            boolean[] allowed) {
+        int most = Math.max(n, SHORTLIST);
+        int[] shortlist =
+                part == null
+                        ? common.best(representation.user, most, allowed)
+                        : common.best(representation.user, part, most, allowed);
+        double share = part == null ? 1.0 : part.scoring.solve;
         double[] theirs = common.take(shortlist);
-        double[] shared = new double[shortlist.length];
-        double[] personal = new double[shortlist.length];
+        double[][] found = new double[4][shortlist.length]; // shared, personal, sequence, popularity
         TopN top = new TopN(Math.min(n, shortlist.length));
         for (int i = 0; i < shortlist.length; i++) {
             int at = i * common.dim();
-            shared[i] = representation.shared(theirs, at); // float64, so that reasons add up to it
-            personal[i] = sum(representation.personalParts(shortlist[i], theirs, at));
-            top.offer(i, shared[i] + personal[i]);
+            int row = shortlist[i];
+            found[0][i] = share * representation.shared(theirs, at); // float64: reasons add up to it
+            found[1][i] = share * sum(representation.personalParts(row, theirs, at));
+            if (part != null) {
+                double[] other = common.sequence.take(new int[] {row});
+                double product = Dense.dot(part.query, 0, other, 0, other.length);
+                found[2][i] = part.scoring.sequence * product;
+                found[3][i] = popularity(common, part, row);
+            }
+            top.offer(i, found[0][i] + found[1][i] + (found[2][i] + found[3][i]));
         }
         int[] best = top.rows();
-        double[] theirShared = new double[best.length];
-        double[] theirPersonal = new double[best.length];
         int[] rows = new int[best.length];
+        double[][] chosen = new double[4][best.length];
         for (int i = 0; i < best.length; i++) {
             rows[i] = shortlist[best[i]];
-            theirShared[i] = shared[best[i]];
-            theirPersonal[i] = personal[best[i]];
+            for (int p = 0; p < 4; p++) {
+                chosen[p][i] = found[p][best[i]];
+            }
         }
-        return new Ranking(rows, theirShared, theirPersonal);
+        return new Ranking(rows, chosen[0], chosen[1], chosen[2], chosen[3]);
+    }
+
+    private static double popularity(SharedMatrix common, SequenceUser part, int row) {
+        return part.scoring.sequence * part.scoring.kappa * common.sequence.bias[row];
     }
 
     /**
-     * Why an item has its score: a shared and a personal number for each item of the history, newest
-     * first, which add up to it. Here {@code rows} are those items.
+     * Why an item has its score: a shared, a personal and a sequence number for each item of the
+     * history, newest first, which add up to it but for popularity. Here {@code rows} are those items.
      */
-    static Ranking explain(SharedMatrix common, UserRepresentation representation, int row) {
+    static Ranking explain(
+            SharedMatrix common, UserRepresentation representation, SequenceUser part, int row) {
         double[] theirs = common.take(new int[] {row});
-        double[] personal = new double[representation.items.length];
+        int n = representation.items.length;
+        double share = part == null ? 1.0 : part.scoring.solve;
+        double[] shared = representation.sharedParts(theirs);
         double[] owed = representation.personalParts(row, theirs, 0);
-        System.arraycopy(owed, 0, personal, 0, owed.length);
-        return new Ranking(representation.items, representation.sharedParts(theirs), personal);
+        double[] personal = new double[n];
+        double[] sequence = new double[n];
+        double[] other = part == null ? null : common.sequence.take(new int[] {row});
+        for (int i = 0; i < n; i++) {
+            shared[i] *= share;
+            personal[i] = i < owed.length ? share * owed[i] : 0.0;
+            double[] piece = part == null ? null : part.pieces.get(representation.items[i]);
+            if (piece != null) { // items that are too old for the window have none
+                sequence[i] = part.scoring.sequence * Dense.dot(piece, 0, other, 0, other.length);
+            }
+        }
+        double[] popularity = {part == null ? 0.0 : popularity(common, part, row)};
+        return new Ranking(representation.items, shared, personal, sequence, popularity);
     }
 
     /**
@@ -80,7 +119,8 @@ final class Ranking {
         for (int i = 0; i < best.length; i++) {
             found[i] = cosines[best[i]];
         }
-        return new Ranking(best, found, new double[best.length]);
+        double[] none = new double[best.length];
+        return new Ranking(best, found, none, none, none);
     }
 
     private static double sum(double[] parts) {

@@ -7,7 +7,7 @@ public final class Recommendation {
     /** Its id. */
     public final String item;
 
-    /** shared + personal; larger is better. */
+    /** shared + personal + sequence + popularity; larger is better. */
     public final double score;
 
     /** Part of the score that the common items C give. */
@@ -16,14 +16,28 @@ public final class Recommendation {
     /** Part of the score that the personal items D give. */
     public final double personal;
 
-    /** Strongest first; they add up to shared and personal. Empty unless asked for. */
+    /** Part that what usually comes next gives; 0 where the task has no sequence part. */
+    public final double sequence;
+
+    /** Part that the item has for everybody; 0 where the task has no sequence part. */
+    public final double popularity;
+
+    /** Strongest first; they add up to all parts but popularity. Empty unless asked for. */
     public final List<Reason> reasons;
 
-    Recommendation(String item, double shared, double personal, List<Reason> reasons) {
+    Recommendation(
+            String item,
+            double shared,
+            double personal,
+            double sequence,
+            double popularity,
+            List<Reason> reasons) {
         this.item = item;
-        this.score = shared + personal;
+        this.score = shared + personal + (sequence + popularity);
         this.shared = shared;
         this.personal = personal;
+        this.sequence = sequence;
+        this.popularity = popularity;
         this.reasons = reasons;
     }
 }
