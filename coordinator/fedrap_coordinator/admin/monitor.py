@@ -19,6 +19,7 @@ import numpy as np
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.documents import CatalogueFigures, Dashboard, Traffic
 from fedrap_coordinator.domain.records import DeviceStates
+from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.rounds.coordinator import Coordinator
 from fedrap_coordinator.rounds.releases import Model
 from fedrap_coordinator.settings import Settings
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two looks
 SLOW_SECONDS = 10.0  # between two counts of all devices
 PHASES = ("none", "collecting", "summing", "shutdown")  # as numbers, in the gauges
+STATES = ("ready", "resting", "waiting", "spent", "expired", "revoked")
 MOST_OF_TIME = 0.01  # that counting takes: of a million devices it is done less often
 
 
@@ -105,7 +107,10 @@ class Monitor:
         most = max(self._states.charged, default=0)
         waiting, waiting_bytes = self._in_hand()
         return found | {
-            "rounds_total": float(self._settings.round.total),
+            "task_rounds": float(self._settings.round.total),
+            "round_max_seconds": self._settings.round.max_seconds,
+            "database_serves": float(coordinator.is_ready),
+            **{f"devices_{name}": float(getattr(self._states, name)) for name in STATES},
             "epsilon_promised": documents.epsilon_after(rule.cap, rule),
             "epsilon_spent": documents.epsilon_after(most, rule),
             "ingest_queue": float(waiting),
@@ -124,6 +129,8 @@ class Monitor:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 await self.look()
+            except StoreGone:  # the store has said so, once
+                continue
             except Exception:
                 log.exception("could not look at the coordinator; trying again")
 

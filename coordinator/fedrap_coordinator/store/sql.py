@@ -8,10 +8,12 @@ functions of a connection, in the modules sql_*.py; this one has the threads and
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -73,12 +75,36 @@ def _counts(db: sa.Connection) -> Counts:
     )
 
 
+log = logging.getLogger(__name__)
+E = TypeVar("E", bound=Exception | None)
+Kind = Literal["read", "write"]
+Observed = Callable[[Kind, float], None]  # a transaction took so many seconds, its wait included
+
+
+def _seen_by_nobody(kind: Kind, seconds: float) -> None:
+    pass
+
+
+_PROBE = "probe"
+
+
+def _probe(db: sa.Connection) -> None:
+    """As much as an update takes: a disk that is nearly full has room for a few bytes."""
+    db.execute(t.meta.insert().values(name=_PROBE, value=bytes(65536)))
+    db.execute(t.meta.delete().where(t.meta.c.name == _PROBE))
+
+
 class SqlStore:
     """A store behind a URL such as `sqlite:///fedrap.sqlite` or `postgresql://host/fedrap`."""
 
-    def __init__(self, url: str, reached: Reached = pass_by) -> None:
+    def __init__(
+        self, url: str, reached: Reached = pass_by, observed: Observed = _seen_by_nobody
+    ) -> None:
         self._engine = open_engine(url)
         self._reached = reached
+        self._observed = observed
+        self.serves = True
+        self._turn = threading.Lock()  # of whoever changes `serves`
         sqlite = self._engine.dialect.name == "sqlite"
         # SQLite has one writer, so it gets one thread; waiting for that thread is the only lock.
         # Its readers see what was committed and wait for nobody; there are two, so that a pass
@@ -92,13 +118,21 @@ class SqlStore:
 
     def transact(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Run `body(connection, ...)` as one transaction."""
-        loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._writers, lambda: self._transact(body, *args, **kwargs))
+        return self._run(self._writers, "write", lambda: self._transact(body, *args, **kwargs))
 
     def read(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Like `transact`, for a body that writes nothing."""
+        return self._run(self._readers, "read", lambda: self._read(body, *args, **kwargs))
+
+    def _run(
+        self, threads: ThreadPoolExecutor, kind: Kind, work: Callable[[], T]
+    ) -> asyncio.Future[T]:
+        """In a thread; from here to the end is what a request waits for."""
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._readers, lambda: self._read(body, *args, **kwargs))
+        begun = loop.time()
+        running = loop.run_in_executor(threads, work)
+        running.add_done_callback(lambda _: self._observed(kind, loop.time() - begun))
+        return running
 
     def _transact(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         for last in (False, False, True):
@@ -107,10 +141,11 @@ class SqlStore:
                     answer = body(db, *args, **kwargs)
                     self._reached(f"{body.__name__}: written")
                 self._reached(f"{body.__name__}: committed")
+                self._see(None)
                 return answer
             except DBAPIError as error:
                 if last or not _may_succeed_now(error):
-                    raise _gone(error) from error
+                    raise self._see(_gone(error)) from error
         raise AssertionError("unreachable")
 
     def _read(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -118,7 +153,21 @@ class SqlStore:
             with self._reading.begin() as db:
                 return body(db, *args, **kwargs)
         except DBAPIError as error:
-            raise _gone(error) from error
+            raise self._see(_gone(error)) from error
+
+    def _see(self, error: E) -> E:
+        """A write went well, or this is why something did not; one line in the log per change."""
+        if isinstance(error, StoreGone):
+            with self._turn:
+                changed, self.serves = self.serves, False
+            if changed:
+                log.error("the database is away; trying again", extra={"said": str(error)})
+        elif error is None and not self.serves:
+            with self._turn:
+                changed, self.serves = not self.serves, True
+            if changed:
+                log.warning("the database is back")
+        return error
 
     async def open(self) -> None:
         try:
@@ -160,8 +209,9 @@ class SqlStore:
             db.close()
             return None
         except DBAPIError as error:
-            raise _gone(error) from error
+            raise self._see(_gone(error)) from error
 
+    probe = transaction(_probe)
     task_id = transaction(_task_id)
     secret = transaction(_secret)
     counts = reading(_counts)
