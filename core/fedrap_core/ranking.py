@@ -6,7 +6,7 @@ Ranking is in two steps, because D's part costs m·|H|·k: the shared view picks
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,11 @@ class Ranked:
     def scores(self) -> npt.NDArray[np.float64]:
         """z = shared + personal: (n,)."""
         return self.shared + self.personal
+
+    def take(self, places: Sequence[int] | Rows) -> Ranked:
+        """Some of them, in this order."""
+        where = np.asarray(places, dtype=np.int64)
+        return Ranked(self.rows[where], self.shared[where], self.personal[where])
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,3 +140,28 @@ def similar(
     best = top_k(scores, n)
     best = best[np.isfinite(scores[best])]
     return best, np.clip(cosine[best], -1.0, 1.0)
+
+
+def diversified(rows: Floats, scores: Floats, n: int, diversity: float) -> Rows:
+    """Places of n of these items, in the order of maximal marginal relevance.
+
+        next = argmax_j (1 - delta)·r_j - delta·max_{i chosen} cos(C_i, C_j)
+
+    (Carbonell & Goldstein 1998), r being the scores (m,) brought to [0, 1] and `rows` (m, k) the
+    rows of C. delta 0 is the order of the scores; equal ones in the order given.
+    """
+    count = min(n, len(scores))
+    if count <= 0:
+        return np.zeros(0, dtype=np.int64)
+    lowest, span = float(np.min(scores)), float(np.ptp(scores))
+    relevance = (np.asarray(scores, dtype=np.float64) - lowest) / (span or 1.0)  # (m,)
+    norms = np.linalg.norm(rows, axis=1)[:, None]
+    units = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)  # (m, k)
+    near = np.zeros(len(scores))  # (m,) largest cosine with a chosen one; none is below 0
+    left = np.zeros(len(scores))  # (m,) -inf once chosen
+    chosen = np.empty(count, dtype=np.int64)
+    for place in range(count):
+        chosen[place] = int(np.argmax((1.0 - diversity) * relevance - diversity * near + left))
+        left[chosen[place]] = -np.inf
+        near = np.maximum(near, units @ units[chosen[place]])
+    return chosen

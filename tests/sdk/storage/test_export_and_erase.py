@@ -18,6 +18,7 @@ from fedrap import (
     Erased,
     FedRap,
     FedRapError,
+    Interaction,
     StoreBusy,
     StoreClosed,
     StoreDamaged,
@@ -84,7 +85,7 @@ def test_an_export_of_an_empty_device_works_and_replaces_an_older_one(tmp_path: 
     path = tmp_path / "mine.zip"
     path.write_text("old")
     with FedRap.open(tmp_path / "device") as device:
-        device.record("a", at=-1e300)  # a time that no calendar has
+        device._state.record([Interaction("a", "view", 1.0, -1e300)])  # as version 0.1 took it
         device.export(str(path))
     assert documents(path)["interactions"][0]["at"] == -1e300
     assert documents(path)["identity"] == {}
