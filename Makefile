@@ -74,6 +74,7 @@ bench: $(VENV)/.test ## the short benchmarks, JSON under results/
 	@set -e; for b in benchmarks/bench_*.py; do $(BIN)/python $$b --json results/$$(basename $$b .py).json; done
 
 soak: $(VENV)/.test ## long runs: kills at every point and 10,000 rounds with random ones; attacks; demos
+	@$(BIN)/python -m pytest --long
 	@$(BIN)/python benchmarks/soak_kills.py --walk
 	@$(BIN)/python benchmarks/soak_kills.py --rounds 10000
 	@$(BIN)/python benchmarks/soak_attack.py

@@ -22,6 +22,7 @@ import msgspec
 from aiohttp import web
 
 from fedrap_coordinator.app import create_app
+from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.rounds.driver import Learn
 from fedrap_coordinator.rounds.releases import Model, next_model
@@ -111,7 +112,7 @@ async def _run(site: Site, death: _Death, ready: Pipe[Any, Any]) -> None:
     app = create_app(
         site.settings, store, keyring, learn=_writing_sums(site), reached=death.reached
     )
-    runner = web.AppRunner(app, access_log=None)
+    runner = make_runner(app)
     await runner.setup()
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))

@@ -25,6 +25,7 @@ from fedrap_coordinator.app import create_app
 from fedrap_coordinator.domain.rate_limits import Pace
 from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
+from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
 from fedrap_coordinator.rounds.driver import Learn
 from fedrap_coordinator.rounds.releases import next_model
@@ -181,7 +182,7 @@ async def serve(
     app = create_app(
         settings, opened, keyring or fresh_keyring(), Sources(clock, monotonic), learn=learn
     )
-    runner = web.AppRunner(app, access_log=None)
+    runner = make_runner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -25,7 +25,16 @@ LONG = (
 )  # fmt: skip
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="only the tests of `make soak`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = bool(config.getoption("--long"))
+    others = [item for item in items if ("long" in item.keywords) != wanted]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if ("long" in item.keywords) == wanted]
+
     def place(item: pytest.Item) -> int:
         path = item.path.as_posix()
         return next((at for at, name in enumerate(LONG) if path.endswith(f"/{name}")), len(LONG))

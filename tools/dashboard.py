@@ -30,6 +30,7 @@ from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.app import ADMIN_RUNNER, create_app
 from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
+from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.settings import AdminApi, Settings
 from fedrap_coordinator.sources import SYSTEM
@@ -64,7 +65,7 @@ async def past(folder: Path, users: int, rounds: int, seed: int) -> AsyncIterato
     settings: Settings = msgspec.structs.replace(base, admin=AdminApi(port=0))
     store = SqlStore(settings.database)
     app = create_app(settings, store, fresh_keyring())
-    runner = web.AppRunner(app, access_log=None)
+    runner = make_runner(app)
     await runner.setup()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runner.cleanup)

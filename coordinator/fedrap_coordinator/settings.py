@@ -1,8 +1,11 @@
 """The operator's settings: one frozen tree, from TOML and the environment. A typo is an error.
 
-`FEDRAP__ROUND__MIN_UPDATES=50` overrides `min_updates` of `[round]`. Each field has a meaning, a
-range and a default; `fedrap-coordinator check-config` prints the tree in force. With `certificate`
-the coordinator speaks TLS itself, for those who have no proxy in front.
+`FEDRAP__ROUND__MIN_UPDATES=50` overrides `min_updates` of `[round]`; lists, tables and `none` are
+written as in TOML: `FEDRAP__PRIVACY__COEFFICIENTS=[1.0, 0.5]`. Each field has a meaning, a range
+and a default; `fedrap-coordinator check-config` prints the tree in force. Relative paths are
+relative to the file that the settings come from, so that a command means the same database from
+whatever folder it is called. With `certificate` the coordinator speaks TLS itself, for those who
+have no proxy in front.
 
 The defaults are one set: what `init` derives for 10,000 devices, 5,000 items and epsilon 8. A file
 that sets one key of a section changes that key alone; a test compares them with the recipe.
@@ -126,6 +129,7 @@ class Releases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything an operator can set."""
 
+    data: str = ""  # folder that relative paths of database and keys start from: the file's own
     database: str = "sqlite:///fedrap.sqlite"
     keys: str = "keys"  # folder of the secret keys; never beside the database's backups
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0  # of the first C
@@ -182,6 +186,8 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
     if path is not None:
         try:
             tree = tomllib.loads(path.read_text(encoding="utf-8"))
+            if not tree:
+                raise ConfigError(f"{path} says nothing; `fedrap-coordinator init` writes one")
         except FileNotFoundError as error:
             raise ConfigError(
                 f"{path} does not exist; `fedrap-coordinator init` writes one"
@@ -194,9 +200,25 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
         if name.startswith(PREFIX):
             _overlay(tree, name[len(PREFIX) :].lower().split("__"), value)
     try:
-        return msgspec.convert(over_defaults(tree), Settings, strict=False)
+        found = msgspec.convert(over_defaults(tree), Settings, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"settings: {error}") from error
+    return found if path is None else _placed(found, path.parent)
+
+
+def _placed(settings: Settings, folder: Path) -> Settings:
+    """The settings of a file in `folder`, with their relative paths starting there."""
+    change, serve = msgspec.structs.replace, settings.serve
+    data = folder / settings.data
+    scheme, _, database = settings.database.partition(":///")
+    if scheme in ("sqlite", "sqlite+pysqlite") and database not in ("", ":memory:"):
+        database = f"{scheme}:///{data / database}"
+    else:
+        database = settings.database
+    if serve.certificate:
+        certificate, key = folder / serve.certificate, folder / serve.private_key
+        serve = change(serve, certificate=str(certificate), private_key=str(key))
+    return change(settings, database=database, keys=str(data / settings.keys), serve=serve)
 
 
 def over_defaults(tree: dict[str, Any]) -> dict[str, Any]:
@@ -222,7 +244,19 @@ def _overlay(tree: dict[str, Any], path: list[str], value: str) -> None:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
             raise ConfigError(f"{PREFIX}{'__'.join(path).upper()}: {part} is not a section")
-    tree[path[-1]] = value
+    tree[path[-1]] = _value(value, f"{PREFIX}{'__'.join(path).upper()}")
+
+
+def _value(text: str, name: str) -> Any:
+    """What a variable says: a list or a table as in TOML, `none`, or text that its key reads."""
+    if text.strip().lower() == "none":
+        return None
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} is not written as in TOML: {error}") from error
 
 
 def server_context(serve: Serve) -> ssl.SSLContext | None:

@@ -77,6 +77,7 @@ async def test_after_recovering_steps_go_on_beyond_what_was_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "fedrap.toml").write_text("seed = 0  # all else as it is by default")
     keyring = open_keyring(tmp_path / "keys")
     database = await lived(tmp_path, keyring, behind=1)
     assert await asyncio.to_thread(run, ["releases", "recover", "4", "3"]) == 0
@@ -90,6 +91,7 @@ async def test_devices_follow_the_log_over_a_recovery(
 ) -> None:
     """Entries that the database lost are put back from beside the key that signed them."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "fedrap.toml").write_text("seed = 0  # all else as it is by default")
     database, copy = tmp_path / "fedrap.sqlite", tmp_path / "copy.sqlite"
     held = {1: tmp_path / "behind", 4: tmp_path / "latest"}  # by devices, when it is lost
     async with serve(SETTINGS, str(database), open_keyring(tmp_path / "keys")) as served:

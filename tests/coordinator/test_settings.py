@@ -88,7 +88,48 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     }
     found = load(path, environment)
     assert (found.round.min_updates, found.round.max_updates) == (7, 30)
-    assert (found.privacy.noise, found.database) == (0.5, "sqlite:///other.sqlite")
+    assert (found.privacy.noise, found.database) == (0.5, f"sqlite:///{tmp_path}/other.sqlite")
+
+
+def test_relative_paths_start_where_the_file_lies(tmp_path: Path) -> None:
+    text = '[serve]\ncertificate = "tls/chain.pem"\nprivate_key = "/etc/key.pem"'
+    found = load(written(tmp_path, text), {})
+    assert found.database == f"sqlite:///{tmp_path}/fedrap.sqlite"
+    assert found.keys == f"{tmp_path}/keys"
+    assert found.serve.certificate == f"{tmp_path}/tls/chain.pem"
+    assert found.serve.private_key == "/etc/key.pem"
+    apart = load(written(tmp_path, text), {"FEDRAP__DATA": "/var/lib/fedrap"})
+    assert apart.database == "sqlite:////var/lib/fedrap/fedrap.sqlite"
+    assert apart.keys == "/var/lib/fedrap/keys"
+    assert apart.serve.certificate == f"{tmp_path}/tls/chain.pem"
+    elsewhere = load(written(tmp_path, 'database = "postgresql://a@b/c"'), {})
+    assert elsewhere.database == "postgresql://a@b/c"
+
+
+def test_every_kind_of_key_can_come_from_the_environment() -> None:
+    environment = {
+        "FEDRAP__PRIVACY__COEFFICIENTS": "[1.0, 0.25]",
+        "FEDRAP__PRIVACY__ROW_CLIP": "none",
+        "FEDRAP__PRIVACY__ADAPT": "{ quantile = 0.7 }",
+        "FEDRAP__LIMITS__DEVICE__BURST": "7",
+        "FEDRAP__ADMIN__OPEN_METRICS": "true",
+        "FEDRAP__METHOD": '{ name = "paper", dim = 8 }',
+    }
+    found = load(None, environment)
+    assert found.privacy.coefficients == (1.0, 0.25)
+    assert found.privacy.row_clip is None
+    assert found.privacy.adapt is not None
+    assert found.privacy.adapt.quantile == 0.7
+    assert found.limits.device.burst == 7
+    assert found.admin.open_metrics is True
+    assert found.method == PaperMethod(dim=8)
+    with pytest.raises(ConfigError, match="FEDRAP__PRIVACY__COEFFICIENTS is not written as in"):
+        load(None, {"FEDRAP__PRIVACY__COEFFICIENTS": "[1.0, "})
+
+
+def test_a_file_that_says_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="says nothing"):
+        load(written(tmp_path, "# nothing yet\n"), {})
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ SETTINGS = small_settings(updates=1, separation=1)
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "fedrap.toml").write_text("seed = 0  # all else as it is by default")
 
 
 async def step(served: LiveServer, row: int) -> None:

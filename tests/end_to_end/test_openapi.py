@@ -29,10 +29,6 @@ from fedrap_coordinator.store.memory import MemoryStore
 from spec.make_openapi import PATH, text
 from testkit.harness import in_a_thread, serve, small_settings
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import schemathesis
-
 EXAMPLES = 8  # of each operation, good and bad ones
 PAGE_ONLY = {"/", "/session", "/events"}  # and the page's files: no interface for programs
 
@@ -88,7 +84,6 @@ def there() -> Iterator[Running]:
         yield running
 
 
-@schemathesis.serializer(MSGPACK)
 def _as_bytes(context: Any, value: Any) -> bytes:
     """Bodies of devices are bytes; half of what is sent is msgpack, with anything in it."""
     raw = value.data if hasattr(value, "data") else value
@@ -97,18 +92,31 @@ def _as_bytes(context: Any, value: Any) -> bytes:
     return bytes(msgpack.packb(str(raw)))
 
 
-SCHEMA = schemathesis.openapi.from_dict(document())
-_CHECKS = [
-    schemathesis.checks.not_a_server_error,
-    schemathesis.checks.CHECKS.get_one("status_code_conformance"),
-    schemathesis.checks.CHECKS.get_one("content_type_conformance"),
-    schemathesis.checks.CHECKS.get_one("response_schema_conformance"),
-]
+@dataclass(frozen=True)
+class Schema:
+    """The document as schemathesis reads it, and what it holds every answer against."""
+
+    operations: Any
+    checks: list[Any]
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import schemathesis  # takes seconds, which only the process that runs these tests needs
+
+    schemathesis.serializer(MSGPACK)(_as_bytes)
+    operations = schemathesis.openapi.from_dict(document())  # registers the checks below
+    known = schemathesis.checks.CHECKS
+    names = ("status_code_conformance", "content_type_conformance", "response_schema_conformance")
+    checks = [schemathesis.checks.not_a_server_error, *map(known.get_one, names)]
+    return Schema(operations, checks)
 
 
 @pytest.mark.parametrize("one", [*DEVICES, *ADMINS], ids=lambda one: f"{one.method} {one.path}")
-def test_every_address_keeps_the_document(there: Running, one: Address) -> None:
-    operation = SCHEMA[one.path][one.method.upper()]
+def test_every_address_keeps_the_document(there: Running, schema: Schema, one: Address) -> None:
+    operation = schema.operations[one.path][one.method.upper()]
     role = "operator" if one.permission in ("devices", "revoke", "tokens") else "privacy"
     if one.permission in ("import-items", "retire-items", "roll-back", "note-quality"):
         role = "operator"
@@ -124,6 +132,6 @@ def test_every_address_keeps_the_document(there: Running, one: Address) -> None:
         answer = case.call(base_url=url, headers=headers)
         if one.path != "/readyz" or answer.status_code != 503:
             assert answer.status_code < 500, answer.text
-        case.validate_response(answer, checks=_CHECKS)
+        case.validate_response(answer, checks=schema.checks)
 
     call()

@@ -146,6 +146,12 @@ def _join(folder: Path, port: int, number: int, token: str) -> bool:
         return device.run_round().joined
 
 
+def _events(log: Path) -> list[dict[str, object]]:
+    """Whole lines of a log that somebody is writing."""
+    text = log.read_text().rpartition("\n")[0]
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
 def _status_with(folder: Path, text: str) -> str:
     """What `status` prints, once it says that."""
 
@@ -215,6 +221,18 @@ def test_the_admin_api_listens_on_its_own_port_for_those_with_a_token(
         assert refused.value.code == 401
         refused.value.close()
         _command(folder, "keys", "rotate")  # beside the running coordinator
+        config = (folder / "fedrap.toml").read_text()
+        changed = config.replace("retry_seconds = 0.01", "retry_seconds = 5.0")
+        (folder / "fedrap.toml").write_text(changed.replace("cap = 10", "cap = 20"))
+        process.send_signal(signal.SIGHUP)
+        log = folder / "log.jsonl"
+        told = until(lambda: [one for one in _events(log) if one["event"] == "settings reloaded"])
+        assert told[0]["taken"] == ["serve.retry_seconds"]
+        assert told[0]["after_a_restart"] == ["privacy.cap"]
+        (folder / "fedrap.toml").write_text("[serve]\nport = true")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: any(one["event"] == "settings not reloaded" for one in _events(log)))
+        (folder / "fedrap.toml").write_text(config)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=PATIENCE) == 0
     assert token not in (folder / "log.jsonl").read_text()

@@ -22,6 +22,7 @@ from fedrap_coordinator.app import create_app
 from fedrap_coordinator.http.admin_api import create_admin_app
 from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.http.device_api import COORDINATOR, LIMITS
+from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.sources import SYSTEM
@@ -93,7 +94,7 @@ class HttpTarget:
         admin = create_admin_app(
             settings, self._store, keyring, SYSTEM, self._app[MONITOR], Metrics()
         )
-        self._runners = [web.AppRunner(app, access_log=None) for app in (self._app, admin)]
+        self._runners = [make_runner(app) for app in (self._app, admin)]
         self._bearer = self._loop.run_until_complete(self._start(settings))
 
     async def _start(self, settings: Any) -> str:

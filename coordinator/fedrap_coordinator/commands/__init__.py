@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
-import logging
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from fedrap_coordinator.admin import table
 from fedrap_coordinator.admin.export import statement_of
-from fedrap_coordinator.app import create_app
 from fedrap_coordinator.commands.data import add_operator_commands
 from fedrap_coordinator.commands.identity import add_identity_commands, add_ledger
 from fedrap_coordinator.commands.init import add_init
@@ -28,16 +25,12 @@ from fedrap_coordinator.commands.output import (
     show,
 )
 from fedrap_coordinator.commands.privacy import add_privacy
-from fedrap_coordinator.http.problems import ServerEvents
+from fedrap_coordinator.commands.serve import add_serve
 from fedrap_coordinator.identity.attestation import Attestation
-from fedrap_coordinator.keyring import open_keyring
-from fedrap_coordinator.logs import configure_logs
 from fedrap_coordinator.settings import server_context
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.engine import without_password
-from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.errors import FedRapError
-from fedrap_core.privacy.statement import guarantee_in_words
 
 
 def run(argv: list[str] | None = None) -> int:
@@ -52,15 +45,15 @@ def run(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrap-coordinator", description=__doc__)
-    parser.add_argument("--config", type=Path, help=f"settings in TOML (default: {CONFIG}, if any)")
+    parser.add_argument("--config", type=Path, help=f"settings in TOML (default: {CONFIG})")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('fedrap')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     add_init(commands)
     check = commands.add_parser("check-config", help="check and print the settings in force")
     check.add_argument("--json", action="store_true", help="for machines (it is JSON anyway)")
     check.set_defaults(run=_check_config)
-    serve = commands.add_parser("serve", help="run the coordinator until SIGTERM")
-    serve.set_defaults(run=_serve)
+    add_serve(commands)
     tokens = commands.add_parser("tokens", help="make one-time enrolment tokens, one a line")
     tokens.add_argument("count", type=int)
     tokens.set_defaults(run=_tokens)
@@ -79,42 +72,6 @@ def _check_config(arguments: argparse.Namespace) -> int:
     shown["database"] = without_password(settings.database)
     print_json(shown)
     return 0
-
-
-def _serve(arguments: argparse.Namespace) -> int:
-    settings = settings_of(arguments)
-    configure_logs()
-    logging.getLogger("aiohttp.server").addFilter(ServerEvents())
-    keyring = open_keyring(Path(settings.keys))
-    app = create_app(settings, SqlStore(settings.database), keyring)
-    app.on_startup.append(_settle_memory)
-    where = settings.serve
-    context = server_context(where)
-    scheme = "http" if context is None else "https"
-    say(f"coordinator on {scheme}://{where.host}:{where.port}")
-    if settings.admin.port is not None:
-        say(f"dashboard on {scheme}://{settings.admin.host}:{settings.admin.port}")
-    logging.getLogger(__name__).log(
-        logging.WARNING if settings.privacy.noise == 0 else logging.INFO,
-        "privacy guarantee",
-        extra={"guarantee": guarantee_in_words(settings.privacy)},
-    )
-    web.run_app(
-        app, host=where.host, port=where.port, print=None, access_log=None, ssl_context=context,
-        shutdown_timeout=where.shutdown_seconds,
-    )  # fmt: skip
-    return 0
-
-
-async def _settle_memory(_: web.Application) -> None:
-    """Less work for the garbage collector, which took a tenth of the time under load.
-
-    What was made to serve stays for good, so it need not be looked at again; and a request leaves
-    few cycles behind, so looking after every 700 new objects is too often.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
 
 
 def _tokens(arguments: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from fedrap_coordinator.admin.documents import Answer
 from fedrap_coordinator.admin.table import Action, Arguments
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.keyring import Keyring, open_keyring
-from fedrap_coordinator.settings import Settings, load
+from fedrap_coordinator.settings import PREFIX, Settings, load
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.sql import SqlStore
 
@@ -30,8 +30,19 @@ D = TypeVar("D", bound=Answer)
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
-    """The settings in force for this call."""
-    path = arguments.config or (Path(CONFIG) if Path(CONFIG).exists() else None)
+    """The settings in force for this call.
+
+    Raises:
+        ConfigError: there are none. A call from a wrong folder must not make a second database.
+    """
+    path: Path | None = arguments.config
+    if path is None and Path(CONFIG).exists():
+        path = Path(CONFIG)
+    if path is None and f"{PREFIX}DATABASE" not in os.environ:
+        raise ConfigError(
+            f"no {CONFIG} in this folder: name one with --config FILE, write one with"
+            f" `fedrap-coordinator init`, or set {PREFIX}DATABASE"
+        )
     return load(path, os.environ)
 
 

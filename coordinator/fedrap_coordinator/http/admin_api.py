@@ -30,6 +30,7 @@ from fedrap_coordinator.http.dashboard import (
     page_routes,
     who_is,
 )
+from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.http.metrics import METRICS_TYPE, Metrics
 from fedrap_coordinator.http.problems import answer_problems
 from fedrap_coordinator.keyring import Keyring
@@ -151,7 +152,7 @@ async def serve_admin(
     app: web.Application, host: str, port: int, context: ssl.SSLContext | None = None
 ) -> web.AppRunner:
     """Listen; the caller ends it with `cleanup`."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+    runner = make_runner(app, 5.0)
     await runner.setup()
     await web.TCPSite(runner, host, port, ssl_context=context).start()
     log.info("admin API listens")

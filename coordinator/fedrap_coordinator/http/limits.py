@@ -31,6 +31,17 @@ _SIZES = {"enrol": ATTESTED, "renew": ATTESTED, "offers": SMALL, "forget": SMALL
 _BUSY_SECONDS = 2.0
 _UNPROVEN = (problems.BAD_SIGNATURE, problems.NOT_ENROLLED)
 MOST_READING = 256  # bodies that are on their way at once
+_LINGER_SECONDS = 1.0  # what is left of a refused body is dropped for so long: its sender may hear
+
+
+def make_runner(app: web.Application, shutdown_seconds: float = 20.0) -> web.AppRunner:
+    """What serves an app's requests, and waits so long for answers that were begun."""
+    return web.AppRunner(
+        app,
+        access_log=None,
+        lingering_time=_LINGER_SECONDS,
+        shutdown_timeout=shutdown_seconds,
+    )
 
 
 @dataclass(eq=False)
@@ -54,6 +65,11 @@ class RequestLimits:
         self._bytes = 0
         self._intakes: dict[int, Intake] = {}  # by request, until it is answered
         self._reading: dict[Intake, None] = {}  # in the order in which they began
+
+    def reload(self, settings: Settings) -> None:
+        """Hold requests to other settings from now on; who asked too often may ask again."""
+        self._settings = settings
+        self._addresses = Buckets(settings.limits.address)
 
     def in_hand(self) -> tuple[int, int]:
         """Requests that are being answered, and the bytes of their bodies."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -17,7 +19,7 @@ from fedrap_core.wire.signing import (
     NONCE_HEADER,
     SIGNATURE_BYTES,
     SIGNATURE_HEADER,
-    signed_bytes,
+    signed_lines,
     verify,
 )
 
@@ -32,6 +34,11 @@ class SignedRequest:
     method: str
     path: str
     body: bytes
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the body: part of what was signed, and of the receipt."""
+        return hashlib.sha256(self.body).digest()
 
 
 def read_headers(headers: Mapping[str, str]) -> tuple[bytes, int, bytes]:
@@ -53,7 +60,7 @@ def read_headers(headers: Mapping[str, str]) -> tuple[bytes, int, bytes]:
 
 def verify_request(key: ec.EllipticCurvePublicKey, signed: SignedRequest) -> None:
     """Returns when the owner of this key signed the request; raises SignatureInvalid."""
-    message = signed_bytes(signed.method, signed.path, signed.body, signed.device, signed.nonce)
+    message = signed_lines(signed.method, signed.path, signed.digest, signed.device, signed.nonce)
     verify(key, message, signed.signature)
 
 

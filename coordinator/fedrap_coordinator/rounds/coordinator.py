@@ -108,6 +108,11 @@ class Coordinator:
             await self.store.close()
             raise
 
+    def reload(self, settings: Settings) -> None:
+        """Other paces and waits from now on; what a round was opened with stays."""
+        self._settings = settings
+        self._slots.reload(settings)
+
     def run(self, tick: float = TICK_SECONDS) -> Coroutine[Any, Any, None]:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""
         return self._driver.run(tick)

@@ -7,7 +7,6 @@ to a thread, or one commit. A request is answered when its row is on the disk.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -131,9 +130,8 @@ class Ingest:
             verify_request(key, signed)
             limit_rate(signed.device)
             fault = None if context is None else self._fault(signed, context)
-            digest = hashlib.sha256(signed.body).digest()
-            receipt = sign_message(self._authority, Accepted(round=round_id, digest=digest))
-            return CheckedUpdate(digest, receipt, fault)
+            accepted = Accepted(round=round_id, digest=signed.digest)
+            return CheckedUpdate(signed.digest, sign_message(self._authority, accepted), fault)
 
         answer = await self._jobs.put(_ALL, job)
         if isinstance(answer, Exception):

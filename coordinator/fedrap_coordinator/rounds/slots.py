@@ -52,6 +52,11 @@ class Slots:
         self._waiting = 0
         self._context: RoundContext | None = None  # of the open round; made once
 
+    def reload(self, settings: Settings) -> None:
+        """Other paces and waits from now on."""
+        self._settings = settings
+        self._buckets = Buckets(settings.limits.device)
+
     def context(self, round_id: bytes) -> RoundContext | None:
         """What updates of that round are held against, while it is the open one."""
         round_, model = self._driver.round, self._driver.model

@@ -98,32 +98,43 @@ def check_bounds(raw: bytes, max_values: int = MAX_VALUES, max_depth: int = MAX_
         MalformedMessage: too many values, too deep, cut off, followed by more, or an extension.
     """
     place, values, end = 0, 0, len(raw)
-    open_ones = [1]  # values that are still to come, by depth
-    while open_ones:
-        if open_ones[-1] == 0:
-            open_ones.pop()
+    waiting = 1  # values still to come at this depth
+    around: list[int] = []  # and at each one around it
+    while True:
+        if not waiting:
+            if not around:
+                break
+            waiting = around.pop()
             continue
-        open_ones[-1] -= 1
+        waiting -= 1
         values += 1
         if values > max_values:
             raise MalformedMessage(f"more than {max_values} values in one message")
         if place >= end:
             raise MalformedMessage("a message that is cut off")
-        kind, length, inside = _header(raw, place)
-        place += kind + length
+        fixed, counted, inside = _KINDS[raw[place]]
+        if counted:  # what follows says how many bytes or values come
+            count = int.from_bytes(raw[place + 1 : place + 1 + counted], "big")
+            fixed, inside = (fixed, inside * count) if inside else (fixed + count, 0)
+        elif not fixed:
+            raise MalformedMessage("not a msgpack map")
+        place += fixed
         if place > end:
             raise MalformedMessage("a message that is cut off")
         if inside:
-            if len(open_ones) > max_depth:
+            if len(around) >= max_depth:
                 raise MalformedMessage(f"deeper than {max_depth} in one message")
-            open_ones.append(inside)
+            around.append(waiting)
+            waiting = inside
     if place != end:
         raise MalformedMessage("bytes after the end of a message")
 
 
-def _header(raw: bytes, place: int) -> tuple[int, int, int]:
-    """Bytes of the header at `place`, bytes that follow it, and values inside of it."""
-    first = raw[place]
+def _kind(first: int) -> tuple[int, int, int]:
+    """Of a value's first byte: its bytes, those of its length, the values inside (of each counted).
+
+    No bytes at all: extensions, and a code that msgpack never uses.
+    """
     if first <= 0x7F or first >= 0xE0:  # small integers
         return 1, 0, 0
     if first <= 0x8F:
@@ -131,14 +142,11 @@ def _header(raw: bytes, place: int) -> tuple[int, int, int]:
     if first <= 0x9F:
         return 1, 0, first & 0x0F
     if first <= 0xBF:
-        return 1, first & 0x1F, 0
+        return 1 + (first & 0x1F), 0, 0
     if first in _FIXED:
-        return 1, _FIXED[first], 0
-    if first not in _LENGTHS:  # extensions, and a code that msgpack never uses
-        raise MalformedMessage("not a msgpack map")
-    size, holds = _LENGTHS[first]
-    count = int.from_bytes(raw[place + 1 : place + 1 + size], "big")
-    return (1 + size, count, 0) if holds == 0 else (1 + size, 0, holds * count)
+        return 1 + _FIXED[first], 0, 0
+    size, inside = _LENGTHS.get(first, (-1, 0))
+    return 1 + size, max(0, size), inside
 
 
 # nil, false, true; float 32 and 64; unsigned and signed integers of 8 to 64 bits
@@ -149,3 +157,4 @@ _FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4
 _LENGTHS = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)} | {
     0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2),
 }  # fmt: skip
+_KINDS = tuple(_kind(first) for first in range(256))  # this runs over every message that comes

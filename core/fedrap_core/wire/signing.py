@@ -28,12 +28,17 @@ _ALGORITHM = ec.ECDSA(SHA256())
 
 def signed_bytes(method: str, path: str, body: bytes, device: bytes, nonce: int) -> bytes:
     """What is signed: one line each, so that no two requests give the same bytes."""
+    return signed_lines(method, path, hashlib.sha256(body).digest(), device, nonce)
+
+
+def signed_lines(method: str, path: str, digest: bytes, device: bytes, nonce: int) -> bytes:
+    """`signed_bytes` of a body whose SHA-256 is at hand."""
     return b"\n".join(
         (
             b"fedrap/1 request",
             method.encode("ascii"),
             path.encode("utf-8"),
-            hashlib.sha256(body).hexdigest().encode("ascii"),
+            digest.hex().encode("ascii"),
             device.hex().encode("ascii"),
             str(nonce).encode("ascii"),
         )

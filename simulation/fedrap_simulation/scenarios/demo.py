@@ -29,6 +29,7 @@ from fedrap.transport.http import HttpTransport
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
+from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.settings import Enrolment, Serve, Settings
 from fedrap_coordinator.store.sql import SqlStore
@@ -265,7 +266,7 @@ async def _serve(settings: Settings) -> AsyncIterator[tuple[web.Application, str
     noise = hashlib.sha256(b"fedrap demo %d" % settings.seed).digest()
     keyring = Keyring(new_private_key(), noise)
     app = create_app(settings, SqlStore(settings.database), keyring)
-    runner = web.AppRunner(app, access_log=None)
+    runner = make_runner(app)
     await runner.setup()
     try:
         site = web.TCPSite(runner, settings.serve.host, 0)

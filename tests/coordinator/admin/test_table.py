@@ -58,6 +58,7 @@ async def test_the_command_line_prints_what_the_api_sends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "fedrap.toml").write_text("seed = 0  # all else as it is by default")
     monkeypatch.setenv("FEDRAP__ROUND__TOTAL", "7")
     monkeypatch.setenv("FEDRAP__PRIVACY__CAP", "10")
     settings, keyring = small_settings(updates=1, total=7), open_keyring(tmp_path / "keys")

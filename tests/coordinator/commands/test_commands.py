@@ -25,6 +25,7 @@ COMMANDS += ["issuers", "admin", "audit", "privacy", "rounds", "releases", "qual
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "fedrap.toml").write_text("seed = 0  # all else as it is by default")
 
 
 def status(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
@@ -41,6 +42,37 @@ def sentence(capsys: pytest.CaptureFixture[str]) -> str:
     assert "Traceback" not in said
     assert "\n" not in said
     return said
+
+
+def test_a_call_from_a_wrong_folder_makes_no_second_database(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "fedrap.toml").unlink()
+    for command in (["status"], ["serve"], ["tokens", "3"]):
+        assert main(command) == 2
+        assert "no fedrap.toml in this folder: name one with --config" in sentence(capsys)
+    assert main(["--config", "", "serve"]) == 2
+    assert "Is a directory" in sentence(capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_from_another_folder_a_config_means_the_same_database(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "fedrap.toml").write_text("seed = 1")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert main(["--config", "../site/fedrap.toml", "tokens", "2"]) == 0
+    assert (tmp_path / "site" / "fedrap.sqlite").exists()
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith("fedrap-coordinator 0.")
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,6 +109,7 @@ def test_check_config_prints_the_settings_in_force(
 ) -> None:
     assert main(["check-config"]) == 0
     assert json.loads(capsys.readouterr().out)["round"]["min_updates"] == 1250
+    (tmp_path / "fedrap.toml").unlink()
     main(INIT)
     capsys.readouterr()
     monkeypatch.setenv("FEDRAP__PRIVACY__CAP", "77")
@@ -174,7 +207,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setenv("FEDRAP__SERVE__PORT", str(taken.getsockname()[1]))
-        monkeypatch.setattr("fedrap_coordinator.commands.configure_logs", lambda: None)
+        monkeypatch.setattr("fedrap_coordinator.commands.serve.configure_logs", lambda: None)
         assert main(["serve"]) == 2
     said = capsys.readouterr().err
     assert "address already in use" in said

@@ -25,6 +25,7 @@ PLAN = ["privacy", "plan", "--devices", "943", "--cohort", "94", "--rounds", "10
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "fedrap.toml").write_text("seed = 0  # all else as it is by default")
 
 
 def test_a_plan_for_machines(capsys: pytest.CaptureFixture[str]) -> None:

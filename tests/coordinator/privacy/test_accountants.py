@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-import dp_accounting
 import pytest
 
 from fedrap_coordinator.errors import ConfigError
@@ -26,6 +25,8 @@ DELTA = 1e-5
 
 @pytest.mark.parametrize("relation", ["ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL"])
 def test_one_release_with_noise_1_under_zero_out(relation: str) -> None:
+    import dp_accounting  # brings scipy: only the process that runs this waits for it
+
     event = dp_accounting.GaussianDpEvent(1.0)
     assert epsilon_of(event, LOSSES, DELTA, relation) == pytest.approx(4.377, abs=5e-4)
     assert epsilon_of(event, MOMENTS, DELTA, relation) == pytest.approx(4.729, abs=5e-4)
@@ -33,6 +34,8 @@ def test_one_release_with_noise_1_under_zero_out(relation: str) -> None:
 
 def test_replace_one_is_refused_where_it_would_be_understated() -> None:
     """PLD sees twice the sensitivity, the moments accountant does not: 9.997 against 4.729."""
+    import dp_accounting
+
     event = dp_accounting.GaussianDpEvent(1.0)
     assert epsilon_of(event, LOSSES, DELTA, "REPLACE_ONE") == pytest.approx(9.997, abs=5e-4)
     theirs = dp_accounting.rdp.RdpAccountant(
@@ -47,11 +50,11 @@ def test_replace_one_is_refused_where_it_would_be_understated() -> None:
     ("devices", "cohort", "moments", "losses", "cyclic"),
     [
         (943, 94, 7.88, 7.02, 10.10),
-        (943, 236, 20.3, 18.5, 25.8),
-        (6040, 100, 1.62, 1.19, 1.82),
+        pytest.param(943, 236, 20.3, 18.5, 25.8, marks=pytest.mark.long),
+        pytest.param(6040, 100, 1.62, 1.19, 1.82, marks=pytest.mark.long),
         (6040, 604, 7.90, 7.05, 10.13),
         (1_000_000, 1000, 0.636, 0.0552, 0.0971),
-        (1_000_000, 10_000, 1.21, 0.718, 1.145),
+        pytest.param(1_000_000, 10_000, 1.21, 0.718, 1.145, marks=pytest.mark.long),
     ],
 )
 def test_a_hundred_sampled_rounds_with_noise_1(
@@ -68,11 +71,11 @@ def test_a_hundred_sampled_rounds_with_noise_1(
 @pytest.mark.parametrize(
     ("devices", "cohort", "four"),
     [
-        (943, 94, 13.84),
+        pytest.param(943, 94, 13.84, marks=pytest.mark.long),
         (943, 236, 33.1),
-        (6040, 100, 2.71),
-        (6040, 604, 13.89),
-        (1_000_000, 1000, 0.176),
+        pytest.param(6040, 100, 2.71, marks=pytest.mark.long),
+        pytest.param(6040, 604, 13.89, marks=pytest.mark.long),
+        pytest.param(1_000_000, 1000, 0.176, marks=pytest.mark.long),
         (1_000_000, 10_000, 1.75),
     ],
 )
@@ -99,12 +102,12 @@ def test_what_is_charged_without_any_coin(
     ("devices", "cohort", "noise", "delta", "one", "two", "four"),
     [
         (943, 94, 2.0, DELTA, 2.33, 3.48, 5.07),
-        (943, 94, 1.0, 943**-1.1, 5.10, 7.49, 10.6),
-        (943, 236, 1.0, 943**-1.1, 14.5, 20.8, 28.1),
+        pytest.param(943, 94, 1.0, 943**-1.1, 5.10, 7.49, 10.6, marks=pytest.mark.long),
+        pytest.param(943, 236, 1.0, 943**-1.1, 14.5, 20.8, 28.1, marks=pytest.mark.long),
         (6040, 100, 1.0, 6040**-1.1, 0.943, 1.47, 2.22),
-        (6040, 604, 1.0, 6040**-1.1, 6.14, 8.91, 12.4),
+        pytest.param(6040, 604, 1.0, 6040**-1.1, 6.14, 8.91, 12.4, marks=pytest.mark.long),
         (1_000_000, 1000, 1.0, 1e6**-1.1, 0.1084, 0.202, 0.366),
-        (1_000_000, 10_000, 1.0, 1e6**-1.1, 1.12, 1.69, 2.45),
+        pytest.param(1_000_000, 10_000, 1.0, 1e6**-1.1, 1.12, 1.69, 2.45, marks=pytest.mark.long),
     ],
 )
 def test_other_noise_and_other_delta(
