@@ -34,6 +34,7 @@ PLAIN: dict[str, Callable[[], File]] = {
     "bad_calls": cases_calls.bad_calls,
     "codec": cases_codec.codec,
     "delta": cases_releases.deltas,
+    "diversity": cases_solve.diversities,
     "explain": cases_solve.explanations,
     "learn_step": cases_solve.learn_steps,
     "ledger": cases_rounds.ledgers,

@@ -41,10 +41,16 @@ from fedrap.storage.consents import Consent
 from fedrap.storage.database import DeviceStore
 from fedrap.storage.device_state import DeviceContents, DeviceState
 from fedrap.storage.export import write_export
-from fedrap.storage.files import leave_withdrawal
+from fedrap.storage.files import PROFILE, leave_withdrawal
 from fedrap.storage.history import Retention
 from fedrap.storage.moving import read_export
-from fedrap.storage.store_key import DefaultKey, KeyProvider, WrappedKey
+from fedrap.storage.store_key import (
+    DefaultKey,
+    ErasableKey,
+    KeptForProfiles,
+    KeyProvider,
+    WrappedKey,
+)
 from fedrap.trainers.select import NAMES as TRAINERS
 from fedrap.transport import Transport
 from fedrap.transport.address import check_address
@@ -162,6 +168,8 @@ class FedRap:
         own_key = key or DefaultKey(folder, random_bytes)
         if key is not None and profile is not None:
             own_key = WrappedKey(folder, key, random_bytes)
+        elif isinstance(key, ErasableKey):
+            own_key = KeptForProfiles(folder, key)
         store = DeviceStore(folder, own_key, random_bytes)
         try:
             state = DeviceState(store, clock, retention, meaning)
@@ -491,4 +499,4 @@ def store_folder(path: object, app: object, profile: object) -> Path:
     if profile is None:
         return folder
     name = arguments.text("profile", profile, 200, arguments.PROFILE)
-    return folder / f"profile-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    return folder / f"{PROFILE}{hashlib.sha256(name.encode()).hexdigest()[:32]}"

@@ -74,6 +74,7 @@ def test_a_kind_counts_what_the_app_says_now(tmp_path: Path) -> None:
         assert scores(device)["tea-1"] < scores(device)["pen-1"]
 
 
+@pytest.mark.spec("5.9")
 def test_what_is_negative_never_leaves_the_device(tmp_path: Path) -> None:
     coordinator = FakeCoordinator(SHOP, alike=GROUPS)
     with FedRap.open(tmp_path, transport=coordinator, token="t") as device:

@@ -37,7 +37,10 @@ def test_profiles_share_nothing_and_one_is_erased_alone(tmp_path: Path, own: boo
         with FedRap.open(tmp_path, profile="bob", key=key) as bob:  # both at once
             assert [one.item for one in bob.history()] == ["item of bob"]
         assert ann.erase().deleted
-    for name in ("bob", None):
+    with FedRap.open(tmp_path, key=key) as device:
+        assert [one.item for one in device.history()] == ["item of None"]
+        device.erase()  # the app's key stays: it opens bob's
+    for name in ("bob",):
         with FedRap.open(tmp_path, profile=name, key=key) as device:
             assert [one.item for one in device.history()] == [f"item of {name}"]
     with FedRap.open(tmp_path, profile="ann", key=key) as ann:

@@ -191,7 +191,7 @@ class RoundSession:
         self, device: RoundSnapshot, transport: Transport, on_error: OnError, wait: float
     ) -> RoundReport:
         report = await self._try(device, transport, on_error, wait)
-        if self._may_heal(device, report):  # 3.9: the same person, a fresh token, a new device
+        if self._may_heal(device, report):  # 3.12: a fresh token, a new device
             self._state.forget_credentials()
             report = await self._try(self._state.snapshot(), transport, on_error, wait)
         self._refused = report.blocked_by if eligibility.stands(report.blocked_by) else None

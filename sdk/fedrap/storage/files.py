@@ -16,6 +16,7 @@ except ImportError:  # Windows has no flock; SQLite's own lock has to do
 
 HAS_FLOCK = fcntl is not None
 LOCK, DATABASE, KEY_FILE, KEY_ID = "lock", "store.sqlite", "store.key", "store.keyid"
+PROFILE = "profile-"  # what the folders of profiles begin with
 WRAPPED = "store.wrapped"  # the key of a profile, under the app's own
 WITHDRAWN = "withdrawn"  # an empty file: somebody took the consent back while another process ran
 DAMAGED = "store.damaged"  # a database as it was before it was repaired

@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fedrap.errors import StoreLocked
-from fedrap.storage.files import DATABASE, KEY_FILE, KEY_ID, WRAPPED
+from fedrap.storage.files import DATABASE, KEY_FILE, KEY_ID, PROFILE, WRAPPED
 
 log = logging.getLogger(__name__)
 KEY_BYTES = 32
@@ -73,6 +73,23 @@ class KeyringKey:
 
     def _name(self) -> str:
         return self._path.read_text("ascii")
+
+
+class KeptForProfiles:
+    """The app's key for the store without a profile: it stays as long as it opens profiles."""
+
+    def __init__(self, folder: Path, app: KeyProvider) -> None:
+        self._folder = folder
+        self._app = app
+
+    def __call__(self) -> bytes:
+        return self._app()
+
+    def erase(self) -> None:
+        """Delete it, where it can be and opens nothing else."""
+        key: object = self._app
+        if isinstance(key, ErasableKey) and not any(self._folder.glob(f"{PROFILE}*")):
+            key.erase()
 
 
 class WrappedKey:

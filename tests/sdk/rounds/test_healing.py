@@ -38,6 +38,7 @@ def lose_everybody(coordinator: FakeCoordinator) -> None:
     coordinator._identity.keys.clear()
 
 
+@pytest.mark.spec("3.12")
 @pytest.mark.parametrize("how", ["unknown", "revoked"])
 def test_a_device_that_is_not_known_enrols_once_and_keeps_everything(
     tmp_path: Path, how: str
@@ -80,6 +81,7 @@ def test_a_device_that_is_not_known_enrols_once_and_keeps_everything(
         assert (len(given), device.status().blocked_by) == (3, None)
 
 
+@pytest.mark.spec("3.12")
 def test_a_healed_device_takes_no_other_authority(tmp_path: Path) -> None:
     clock, given, errors = Clock(), list[str](), list[Exception]()
     with a_member(tmp_path, FakeCoordinator(["tea"], clock=clock), given, clock, errors) as device:

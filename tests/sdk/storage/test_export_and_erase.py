@@ -52,6 +52,7 @@ def test_an_export_has_all_that_is_known_in_readable_form(tmp_path: Path) -> Non
     ]  # fmt: skip
     assert found["interactions"][0] == {
         "item": "über-ware", "kind": "buy", "weight": 2.5, "at": "1970-01-01T00:00:00+00:00",
+        "seconds": 0.0,
     }  # fmt: skip
     assert [(one["train"], one["policy"]) for one in found["consents"]] == [
         (True, "test"), (False, "v2"),

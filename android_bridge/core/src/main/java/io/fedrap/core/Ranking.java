@@ -19,6 +19,30 @@ final class Ranking {
         this.personal = personal;
     }
 
+    /** Some of them, in this order. */
+    Ranking take(int[] places) {
+        int[] theirs = new int[places.length];
+        double[] theirShared = new double[places.length];
+        double[] theirPersonal = new double[places.length];
+        for (int i = 0; i < places.length; i++) {
+            theirs[i] = rows[places[i]];
+            theirShared[i] = shared[places[i]];
+            theirPersonal[i] = personal[places[i]];
+        }
+        return new Ranking(theirs, theirShared, theirPersonal);
+    }
+
+    /** These, and others behind them. */
+    Ranking and(Ranking other) {
+        int[] all = java.util.Arrays.copyOf(rows, rows.length + other.rows.length);
+        double[] allShared = java.util.Arrays.copyOf(shared, all.length);
+        double[] allPersonal = java.util.Arrays.copyOf(personal, all.length);
+        System.arraycopy(other.rows, 0, all, rows.length, other.rows.length);
+        System.arraycopy(other.shared, 0, allShared, rows.length, other.rows.length);
+        System.arraycopy(other.personal, 0, allPersonal, rows.length, other.rows.length);
+        return new Ranking(all, allShared, allPersonal);
+    }
+
     /** The n best of the allowed rows. */
     static Ranking of(SharedMatrix common, UserRepresentation representation, int n, boolean[] allowed) {
         int[] shortlist = common.best(representation.user, Math.max(n, SHORTLIST), allowed);
@@ -32,16 +56,7 @@ final class Ranking {
             personal[i] = sum(representation.personalParts(shortlist[i], theirs, at));
             top.offer(i, shared[i] + personal[i]);
         }
-        int[] best = top.rows();
-        double[] theirShared = new double[best.length];
-        double[] theirPersonal = new double[best.length];
-        int[] rows = new int[best.length];
-        for (int i = 0; i < best.length; i++) {
-            rows[i] = shortlist[best[i]];
-            theirShared[i] = shared[best[i]];
-            theirPersonal[i] = personal[best[i]];
-        }
-        return new Ranking(rows, theirShared, theirPersonal);
+        return new Ranking(shortlist, shared, personal).take(top.rows());
     }
 
     /**

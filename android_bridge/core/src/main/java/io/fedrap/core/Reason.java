@@ -16,4 +16,9 @@ public final class Reason {
         this.shared = shared;
         this.personal = personal;
     }
+
+    @Override
+    public String toString() {
+        return "Reason(...)"; // what a user did belongs in no log
+    }
 }

@@ -7,7 +7,7 @@ public final class Recommendation {
     /** Its id. */
     public final String item;
 
-    /** shared + personal; larger is better. */
+    /** shared + personal + boost; larger is better. */
     public final double score;
 
     /** Part of the score that the common items C give. */
@@ -16,14 +16,24 @@ public final class Recommendation {
     /** Part of the score that the personal items D give. */
     public final double personal;
 
+    /** Part of the score that the app added for the moment. */
+    public final double boost;
+
     /** Strongest first; they add up to shared and personal. Empty unless asked for. */
     public final List<Reason> reasons;
 
-    Recommendation(String item, double shared, double personal, List<Reason> reasons) {
+    Recommendation(
+            String item, double shared, double personal, double boost, List<Reason> reasons) {
         this.item = item;
-        this.score = shared + personal;
+        this.score = shared + personal + boost;
+        this.boost = boost;
         this.shared = shared;
         this.personal = personal;
         this.reasons = reasons;
+    }
+
+    @Override
+    public String toString() {
+        return item + " " + score;
     }
 }
