@@ -134,7 +134,7 @@ def measure(
         ranked = rank(common, taste, SCORING, FAR, allowed)
         if diversity:
             units_of = common.take(ranked.rows)
-            ranked = ranked.take(diversified(units_of, ranked.scores, FAR, diversity))
+            ranked = ranked.taken(diversified(units_of, ranked.scores, FAR, diversity))
         top = ranked.rows[:TOP]
         place = np.flatnonzero(ranked.rows == person.target)
         found["ndcg@10"].append(ndcg(int(place[0]), TOP) if len(place) else 0.0)

@@ -26,7 +26,7 @@ from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Offer, Update
 from fedrap_core.wire.releases import model_hash
 from fedrap_core.wire.seal import open_update, seal_id, seal_update
-from fedrap_core.wire.share import decode_share, encode_share, uniform_shape
+from fedrap_core.wire.share import decode_share, encode_share, uniform_count
 from fedrap_core.wire.signing import sign, signed_bytes, verify
 
 ITEMS, DIM, OWN, SEED, REPEATS = 1682, 32, 100, 0, 200
@@ -72,7 +72,7 @@ def measure() -> dict[str, object]:
     )  # fmt: skip
     share = compute_share(pose_share(common, gram, history, method)).update
     clipped = clip_to_norm(share, plan.privacy.clip)
-    uniform = rng.random(uniform_shape(clipped))
+    uniform = rng.random(uniform_count(clipped))
     plaintext = encode_share(clipped, uniform)
     update = seal_update(offer, bytes(16), plaintext)
     body = encode(update)

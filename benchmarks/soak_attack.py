@@ -45,6 +45,8 @@ DIM = 4
 COHORT = 50
 MEGABYTES = 300  # that the coordinator may take
 P99_SECONDS = 1.0  # of an honest request for an offer
+PAUSE_SECONDS = (1.0, 3.0)  # of an honest device between two tries: a phone waits for hours
+LONGEST_WAIT = 10.0  # that it waits when it is told to come back later
 RATES = {"idle": 20.0, "slow": 5.0, "bomb": 5.0, "garbage": 20.0, "storm": 20.0, "forged": 20.0}
 BOMBS = [
     b"\xdd\x00\x0f\xff\xff" + b"\x90" * 3000,
@@ -79,7 +81,7 @@ def settings(url: str, devices: int) -> Settings:
     base = settings_for(url, devices, 100_000)
     return msgspec.structs.replace(
         base,
-        serve=Serve(retry_seconds=0.2),
+        serve=Serve(retry_seconds=1.0),
         limits=Limits(device=base.limits.device),  # by address: as shipped
         round=RoundLimits(
             min_updates=COHORT, max_updates=COHORT, min_seconds=0, max_seconds=30, total=100_000
@@ -93,7 +95,7 @@ async def honest(run: Run, device: CheapDevice) -> None:
     """Round after round until the time is over, as the SDK would: it waits when it is told to."""
     connection, chance = Connection("127.0.0.1", run.port), random.Random(device.number)
     while not run.over:
-        await asyncio.sleep(chance.uniform(0.5, 1.5))
+        await asyncio.sleep(chance.uniform(*PAUSE_SECONDS))
         try:
             begun = time.monotonic()
             reply = await connection.send(device.asks(run.releases))
@@ -101,7 +103,7 @@ async def honest(run: Run, device: CheapDevice) -> None:
             if reply.status != 200:
                 if reply.problem == "stale-model":
                     await _learn_release(run, connection)
-                await asyncio.sleep(min(reply.retry_after, 2.0))
+                await asyncio.sleep(min(reply.retry_after, LONGEST_WAIT))
                 continue
             offer = decode(Offer, decode(Signed, reply.body).body)
             if (offer.round, device.id) in run.accepted:  # the same slot again: it is done
@@ -154,7 +156,7 @@ async def slow(run: Run, chance: random.Random) -> None:
         for _ in range(40):
             writer.write(b"x")
             await asyncio.sleep(0.5)
-            if reader.at_eof():
+            if reader.at_eof() or writer.is_closing():
                 break
     finally:
         writer.close()
@@ -309,6 +311,7 @@ def main() -> int:
     middle, p99 = np.quantile(run.asked or [np.inf], [0.5, 0.99]).tolist()
     result = {
         "seconds": arguments.seconds, "devices": arguments.devices, "attacks_per_second": RATES,
+        "pause_seconds": PAUSE_SECONDS, "cohort": COHORT,
         "attacks": dict(run.attacks), "accepted": len(run.accepted), "releases": releases,
         "lost": lost, "unanswered": dict(+run.failed), "megabytes": round(most, 1),
         "offers_asked": len(run.asked), "offer_p50_seconds": round(middle, 4),

@@ -13,7 +13,7 @@ from fedrap_core.quantize import quantize_rows
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import messages
 from fedrap_core.wire.codec import encode
-from fedrap_core.wire.share import decode_share, encode_share, pad, uniform_shape
+from fedrap_core.wire.share import decode_share, encode_share, folded_rows, pad
 from spec.vector_format import Case, File, error_name, fractions
 
 
@@ -74,7 +74,7 @@ def shares() -> File:
         update = RowUpdate(
             np.array(rows, dtype=np.int64), np.array(values).reshape(-1, dim), np.array(triangle)
         )
-        uniform = fractions(f"{comment} u", *uniform_shape(update))
+        uniform = fractions(f"{comment} u", len(rows) + folded_rows(dim), dim)
         raw = encode_share(update, np.array(uniform))
         back = decode_share(raw, dim)
         cases.append(

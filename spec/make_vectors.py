@@ -24,6 +24,7 @@ from spec import (
     cases_identity,
     cases_releases,
     cases_rounds,
+    cases_sequence,
     cases_solve,
 )
 from spec.vector_format import File, differences, to_text
@@ -41,8 +42,12 @@ PLAIN: dict[str, Callable[[], File]] = {
     "quantize": cases_arrays.quantize,
     "ranking": cases_solve.rankings,
     "release": cases_releases.releases,
+    "sequence_of_round": cases_sequence.shares_of_rounds,
+    "sequence_ranking": cases_sequence.rankings,
+    "sequence_release": cases_sequence.releases,
     "share": cases_arrays.shares,
     "share_of_round": cases_solve.shares_of_rounds,
+    "share_parts": cases_sequence.shares,
     "solve": cases_solve.solves,
     "update_of_round": cases_rounds.updates_of_rounds,
 }

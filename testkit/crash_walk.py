@@ -18,10 +18,11 @@ from fedrap_coordinator.domain.rate_limits import Pace
 from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.settings import Enrolment, Limits, Sealing, Serve, Settings
 from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store import sql_releases
 from fedrap_coordinator.store.engine import open_engine
 from fedrap_coordinator.store.migrations import open_schema
 from fedrap_coordinator.store.sql_items import add_items
-from fedrap_core.plan import Privacy, SolveMethod
+from fedrap_core.plan import Privacy, SequenceMethod, SolveMethod
 from fedrap_core.solve.server_step import Learning
 from testkit.crash_host import Running, Site
 from testkit.load_client import CheapDevice, Connection, Reply, http_bytes, one_row
@@ -40,7 +41,7 @@ def settings_for(url: str, devices: int, rounds: int) -> Settings:
             min_updates=devices, max_updates=devices, min_seconds=0, total=rounds,
             over_selection=1.0,
         ),
-        method=SolveMethod(dim=DIM),
+        method=SolveMethod(dim=DIM, sequence=SequenceMethod(dim=2, taus=(1.0,))),
         privacy=Privacy(clip=30.0, cap=rounds, separation=1),
         learning=Learning(),
         enrolment=Enrolment(wait_steps=0),
@@ -146,7 +147,11 @@ def check_records(site: Site, walk: Walk, rounds: int) -> None:
             (bytes(row.round_id), bytes(row.device_id)) for row in db.execute(t.update.select())
         }
         charged = list(db.scalars(sa.select(t.device.c.participations)))
+        releases = list(db.scalars(sa.select(t.release.c.version)))
+        states = [version for version in releases if sql_releases.learner(db, version)]
     engine.dispose()
+    kept = site.settings.releases.keep_states
+    _same(states, sorted(releases)[-kept:], "the last releases have the state of their learner")
     steps = sorted(row.step for row in phases.values() if row.phase == "released")
     _same(steps, list(range(1, rounds + 1)), "each step is released once")
     _same(walk.accepted - stored, set(), "no accepted update is lost")

@@ -50,7 +50,7 @@ from fedrap_core.wire.messages import (
     Update,
 )
 from fedrap_core.wire.seal import seal_update
-from fedrap_core.wire.share import encode_share, uniform_shape
+from fedrap_core.wire.share import encode_share, uniform_count
 from fedrap_core.wire.signing import (
     DEVICE_HEADER,
     NONCE_HEADER,
@@ -278,7 +278,7 @@ class Player:
     def update(self, offer: Offer, share: RowUpdate | bytes) -> Update:
         """A sealed update with this share, or with these plaintext bytes."""
         if isinstance(share, RowUpdate):
-            share = encode_share(share, np.zeros(uniform_shape(share)) + 0.5)
+            share = encode_share(share, np.zeros(uniform_count(share)) + 0.5)
         return seal_update(offer, self.id, share)
 
     async def post(

@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from fedrap_core.parts import empty_parts, more_parts
+from fedrap_core.plan import Plan
 from fedrap_core.sparse import RowUpdate, packed_size
-from fedrap_core.wire.codec import decode, encode
+from fedrap_core.wire.codec import decode, decode_value, encode
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Enrol, Enrolled, Offer, OfferRequest, Signed
 from fedrap_core.wire.seal import seal_update
-from fedrap_core.wire.share import encode_share, uniform_shape
+from fedrap_core.wire.share import encode_share, uniform_count
 from fedrap_core.wire.signing import (
     DEVICE_HEADER,
     NONCE_HEADER,
@@ -108,8 +110,10 @@ class CheapDevice:
         return decode(Offer, decode(Signed, raw).body)
 
     def sealed(self, offer: Offer, rows: RowUpdate) -> bytes:
-        """The bytes of an update."""
-        share = encode_share(rows, np.full(uniform_shape(rows), 0.5))
+        """The bytes of an update; it has nothing to say in the plan's other parts."""
+        method = decode_value(Plan, offer.plan).method
+        rows = replace(rows, parts=empty_parts(method))
+        share = encode_share(rows, np.full(uniform_count(rows), 0.5), more_parts(method, 0))
         return encode(seal_update(offer, self.id, share))
 
     def sends(self, round_id: bytes, body: bytes) -> bytes:

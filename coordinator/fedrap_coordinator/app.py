@@ -39,6 +39,7 @@ def create_app(
     aggregator: Aggregator | None = None,
     learn: Learn = next_model,
     reached: Reached = pass_by,
+    metrics: Metrics | None = None,
 ) -> web.Application:
     """The coordinator as a web application; the parts that touch the world come in by argument.
 
@@ -47,13 +48,14 @@ def create_app(
         aggregator: how updates are opened and summed; `SealedAggregator` unless told otherwise.
         learn: the step from one release to the next.
         reached: is called at every fault point.
+        metrics: where requests are counted; the store may count there, too.
     """
     if aggregator is None:
         aggregator = SealedAggregator(keyring, settings.serve.max_body_bytes)
     coordinator = Coordinator(
         store, keyring, settings, aggregator, sources, learn=learn, reached=reached
     )
-    limits, metrics = RequestLimits(settings, sources.monotonic), Metrics()
+    limits, metrics = RequestLimits(settings, sources.monotonic), metrics or Metrics()
     monitor = Monitor(store, coordinator, settings, sources, metrics, limits.in_hand)
     metrics.add_gauges(monitor.gauges)
     app = web.Application(

@@ -27,6 +27,7 @@ from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.errors import ConfigError
 from fedrap_core.paper.averaging import Averaging
 from fedrap_core.plan import (
+    OFF,
     AnyScoring,
     Method,
     PaperMethod,
@@ -34,8 +35,12 @@ from fedrap_core.plan import (
     Plan,
     Privacy,
     Scoring,
+    SequenceScoring,
     SolveMethod,
+    sequence_of,
+    sequence_scoring,
 )
+from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning, noise_length
 
 DAY = 86400.0
@@ -124,6 +129,8 @@ class Releases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How many versions of C are kept; devices with an older one fetch the whole."""
 
     keep: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 50
+    # States of the sequence part, 12 bytes a number: the last ones, for rollbacks.
+    keep_states: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,6 +153,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     learning: Learning = Learning(  # of `solve`
         decay=0.8, ridge=30.0, population=10_000, density=0.01, settled=6
     )
+    sequence: SequenceLearning = SequenceLearning()  # where `method.sequence` is on
     averaging: Averaging = Averaging()  # of `paper`
     scoring: Scoring = Scoring(ridge=5.0)  # of `solve`
     enrolment: Enrolment = Enrolment()
@@ -173,7 +181,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """What devices need to recommend, as it travels with a release."""
         if isinstance(self.method, PaperMethod):
             return PaperScoring(seed=self.method.seed)
-        return self.scoring
+        part = sequence_of(self.method)
+        if part is None:
+            return msgspec.structs.replace(self.scoring, sequence=OFF)
+        mix = sequence_scoring(self.scoring) or SequenceScoring()
+        mix = msgspec.structs.replace(
+            mix, longest=part.longest, ordered=part.ordered, taus=part.taus
+        )
+        return msgspec.structs.replace(self.scoring, sequence=mix)
 
 
 def load(path: Path | None, environment: Mapping[str, str]) -> Settings:

@@ -4,7 +4,8 @@ Every update is clipped again here: a device's own clip is a courtesy, this one 
 the privacy claim rests on. A Gram matrix that no x x' could have given is moved to one that could.
 Noise goes to every row, touched or not, or the rows would tell.
 
-A release's noise is one vector: the clipping bits' sum, the packed Gram matrix, then the rows.
+A release's noise is one vector over all parts, in the order of parts.py: the clipping bits' sum,
+the packed Gram matrix, the rows, then what else the plan has.
 """
 
 from __future__ import annotations
@@ -15,16 +16,25 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from fedrap_core.model import Rows
 from fedrap_core.privacy.banded import INDEPENDENT, inverse_series
 from fedrap_core.privacy.mechanisms import clip_rows, clip_to_norm, release_noise
 from fedrap_core.solve.server_step import RoundSum
-from fedrap_core.sparse import RowUpdate, keep_semidefinite, packed_size
+from fedrap_core.sparse import Part, RowPart, RowUpdate, keep_semidefinite, packed_size
 
 
 class Accumulator:
     """The running sum of a round over a model of `size` rows and `dim` columns."""
 
-    def __init__(self, size: int, dim: int, clip: float, row_clip: float | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        dim: int,
+        clip: float,
+        row_clip: float | None = None,
+        parts: Sequence[Part] = (),
+    ) -> None:
+        """`parts` are those beside rows and Gram matrix, as `parts.more_parts` has them."""
         self._clip = clip
         self._row_clip = row_clip
         self._bound = clip if row_clip is None else min(clip, row_clip)
@@ -32,6 +42,9 @@ class Accumulator:
         self._values = np.zeros((size, dim))
         self._packed_gram = np.zeros(packed_size(dim))
         self._touched = np.zeros(size, dtype=np.bool_)
+        self._parts = tuple(parts)
+        self._more = [np.zeros((part.rows, part.width)) for part in parts]
+        self._more_touched = [np.zeros(part.rows, dtype=np.bool_) for part in parts]
         self._devices = 0
 
     @property
@@ -44,6 +57,11 @@ class Accumulator:
         """(m, k) of the model."""
         return self._values.shape[0], self._values.shape[1]
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts beside rows and Gram matrix."""
+        return self._parts
+
     def add(self, update: RowUpdate) -> None:
         """Count one device's update, clipped row by row and to the round's norm.
 
@@ -51,7 +69,7 @@ class Accumulator:
             WrongShape, NotFinite: the update does not belong in this sum; nothing was added.
         """
         size, dim = self._values.shape
-        update.check(size, dim)
+        update.check(size, dim, self._parts)
         # The clip comes last: the nearest semidefinite matrix is no longer in the norm that counts
         # entries off the diagonal twice, but up to 1.06 times as long in ours, which counts once.
         update = keep_semidefinite(clip_rows(update, self._row_clip), dim)
@@ -59,6 +77,9 @@ class Accumulator:
         self._values[update.rows] += update.values
         self._packed_gram += update.packed_gram
         self._touched[update.rows] = True
+        for total, touched, part in zip(self._more, self._more_touched, update.parts, strict=True):
+            total[part.rows] += part.values
+            touched[part.rows] = True
         self._fitting += min(1, max(-1, update.fits)) / 2
         self._devices += 1
 
@@ -68,21 +89,37 @@ class Accumulator:
         """The sum as it may be released: exact on touched rows, or noised on every row."""
         if noise == 0:
             rows = np.flatnonzero(self._touched)
-            return RoundSum(
-                rows, self._values[rows], self._packed_gram.copy(), self._devices, self._bound
+            parts = tuple(
+                _rows_of(total, np.flatnonzero(touched))
+                for total, touched in zip(self._more, self._more_touched, strict=True)
             )
+            return RoundSum(
+                rows, self._values[rows], self._packed_gram.copy(), self._devices, self._bound,
+                parts=parts,
+            )  # fmt: skip
         size, dim = self._values.shape
         stddev = noise * self._clip
         corner = 1 + len(self._packed_gram)
-        drawn = release_noise(key, step, corner + size * dim, stddev, coefficients)
-        values: npt.NDArray[np.float64] = self._values + drawn[corner:].reshape(size, dim)
+        numbers = corner + size * dim + sum(part.numbers for part in self._parts)
+        drawn = release_noise(key, step, numbers, stddev, coefficients)
         packed = self._packed_gram + drawn[1:corner]
+        noised, at = [], corner
+        for total in (self._values, *self._more):
+            noised.append(total + drawn[at : at + total.size].reshape(total.shape))
+            at += total.size
         series = inverse_series(coefficients, max(1, step))  # N_t = sum_s h_s·Z_{t-s}
         spread = stddev * math.sqrt(sum(weight**2 for weight in series))
-        return RoundSum(np.arange(size), values, packed, self._devices, self._bound, spread)
+        parts = tuple(RowPart(np.arange(len(values)), values) for values in noised[1:])
+        return RoundSum(
+            np.arange(size), noised[0], packed, self._devices, self._bound, spread, parts
+        )
 
     def fitting(
         self, noise: float, key: bytes, step: int, coefficients: Sequence[float] = INDEPENDENT
     ) -> float:
         """The sum of the clipping bits, +1/2 or -1/2 each, with noise of that deviation."""
         return self._fitting + float(release_noise(key, step, 1, noise, coefficients)[0])
+
+
+def _rows_of(total: npt.NDArray[np.float64], rows: Rows) -> RowPart:
+    return RowPart(rows, total[rows])

@@ -25,9 +25,61 @@ BLOCK = 4096  # rows read at once: they fit a cache, and BLAS starts no threads 
 LARGEST_SCALE = 1e4  # an honest C has entries of about one
 
 
+def _check_rows(rows: QuantizedRows) -> None:
+    values, scales = rows.values, rows.scales
+    if values.ndim != 2 or scales.shape != (values.shape[0],) or values.shape[1] < 1:
+        raise BrokenModel(f"C has values {values.shape} but scales {scales.shape}")
+    if not np.all((scales >= 0) & (scales <= LARGEST_SCALE)):  # false for NaN
+        raise BrokenModel("C has scales that are negative, huge or not finite")
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceRows:
+    """The sequence part of a release as devices hold it; sequence/model.py has the formulas.
+
+    Raises:
+        BrokenModel: shapes that disagree, or a number that is huge or not finite.
+    """
+
+    outputs: QuantizedRows  # (m, k) C of the sequence part
+    offsets: QuantizedRows  # (m, k) Delta
+    bias: npt.NDArray[np.float32]  # (m,) b
+    kernels: npt.NDArray[np.float32]  # (S, k) a
+
+    def __post_init__(self) -> None:
+        _check_rows(self.outputs)
+        _check_rows(self.offsets)
+        size, dim = self.outputs.shape
+        if self.offsets.shape != (size, dim) or self.bias.shape != (size,):
+            raise BrokenModel(f"C is {size} x {dim}, but its offsets or bias have another shape")
+        if self.kernels.ndim != 2 or self.kernels.shape[1] != dim:
+            raise BrokenModel(f"time kernels need {dim} columns, not {self.kernels.shape}")
+        for part in (self.bias, self.kernels):
+            if not np.all(np.abs(part) <= LARGEST_SCALE):  # false for NaN
+                raise BrokenModel("a bias or time kernel is huge or not finite")
+
+    @property
+    def size(self) -> int:
+        """m, the number of rows."""
+        return self.outputs.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """k of this part."""
+        return self.outputs.shape[1]
+
+    def inputs(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """P = C + Delta of some items: (len(rows), k)."""
+        return self.take(rows) + self.offsets.take(rows).astype(np.float64)
+
+    def take(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """Some rows of C in float64: (len(rows), k)."""
+        return self.outputs.take(rows).astype(np.float64)
+
+
 @dataclass(frozen=True, eq=False)
 class CommonItems:
-    """One release of C as devices hold it.
+    """One release as devices hold it: C, and the sequence part where the task has one.
 
     Raises:
         BrokenModel: scales that are not finite, negative or huge, or shapes that disagree.
@@ -35,13 +87,12 @@ class CommonItems:
 
     version: int
     items: QuantizedRows  # (m, k)
+    sequence: SequenceRows | None = None
 
     def __post_init__(self) -> None:
-        values, scales = self.items.values, self.items.scales
-        if values.ndim != 2 or scales.shape != (values.shape[0],) or values.shape[1] < 1:
-            raise BrokenModel(f"C has values {values.shape} but scales {scales.shape}")
-        if not np.all((scales >= 0) & (scales <= LARGEST_SCALE)):  # false for NaN
-            raise BrokenModel("C has scales that are negative, huge or not finite")
+        _check_rows(self.items)
+        if self.sequence is not None and self.sequence.size != self.size:
+            raise BrokenModel(f"{self.size} rows of C, but {self.sequence.size} of its sequence")
 
     @property
     def size(self) -> int:
@@ -80,9 +131,19 @@ class CommonItems:
         """<u, C_j> block by block, without a float copy of C: (first row, (<=BLOCK,))."""
         u = user.astype(np.float32)
         for start in range(0, self.size, BLOCK):
+            yield start, _products(self.items, slice(start, start + BLOCK), u)
+
+    def mixed_blocks(
+        self, user: Floats, query: Floats, popularity: float
+    ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+        """<u, C_j> + <q, C'_j> + popularity·b_j, C' and b of the sequence part, block by block."""
+        if self.sequence is None:
+            raise BrokenModel("this release has no sequence part")
+        u, q = user.astype(np.float32), query.astype(np.float32)
+        biases = np.float32(popularity) * self.sequence.bias  # (m,)
+        for start, scores in self.score_blocks(u):
             part = slice(start, start + BLOCK)
-            block = self.items.values[part].astype(np.float32)  # (<=BLOCK, k)
-            yield start, (block @ u) * self.items.scales[part]
+            yield start, scores + _products(self.sequence.outputs, part, q) + biases[part]
 
     def scores(self, user: Floats) -> npt.NDArray[np.float32]:
         """<u, C_j> of every item: (m,)."""
@@ -90,6 +151,11 @@ class CommonItems:
         for start, scores in self.score_blocks(user):
             out[start : start + len(scores)] = scores
         return out
+
+
+def _products(rows: QuantizedRows, part: slice, vector: Floats) -> npt.NDArray[np.float32]:
+    block = rows.values[part].astype(np.float32)  # (<=BLOCK, k)
+    return np.asarray((block @ vector) * rows.scales[part])
 
 
 @dataclass(frozen=True, eq=False)

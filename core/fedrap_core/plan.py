@@ -17,6 +17,65 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Dim = Annotated[int, msgspec.Meta(ge=1, le=512)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 
+# What is off is left out of the bytes, so that devices which do not know it read the rest.
+Off = msgspec.UnsetType
+OFF = msgspec.UNSET
+
+
+LONGEST = 5000  # interactions that a window may have
+Taus = Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1, max_length=16)]
+Window = Annotated[int, msgspec.Meta(ge=2, le=LONGEST)]
+TAUS = (0.3, 1.5, 5.0, 20.0, 100.0)
+MOST_WEIGHTS = 1 << 22  # of targets x kernels x inputs: 32 MB on the device
+
+
+class SequenceScoring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How both parts add up: z_j = solve·<u, C_j + D_j> + sequence·(<q, C_j> + kappa·b_j).
+
+    Each part has a C of its own. `solve` alone is solve 1 and sequence 0. What q is made of is as
+    in the method: a release has the window and the kernels that its rows were learnt with.
+    """
+
+    solve: NotNegative = 16.0  # its scores are small: a softmax needs differences of several units
+    sequence: NotNegative = 1.0
+    kappa: NotNegative = 0.5  # how much popularity counts
+    longest: Window = 200
+    ordered: bool = True
+    taus: Taus = TAUS
+
+    @property
+    def kernels(self) -> int:
+        """S, as in the method."""
+        return len(self.taus) if self.ordered else 1
+
+
+class SequenceMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The device's side of the sequence part: softmax over all items; sequence/ has the formulas.
+
+    Where the order of a history means nothing, set ordered False: each item is then predicted
+    from all others under one flat kernel, and a dropout of 0.5 suits.
+    """
+
+    dim: Dim = 64  # k
+    targets: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 32  # Q, most of them in one round
+    longest: Window = 200  # newest interactions that count
+    dropout: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.2  # share of a target's inputs
+    ordered: bool = True
+    taus: Taus = TAUS  # how many interactions each kernel lasts
+    # All of it is multiplied by this before the clip, and divided by it after the sum: one S
+    # bounds both parts, and this says how much of it is the sequence part's.
+    scale: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        """A plan must not make a device take more memory than it has."""
+        if self.targets * self.kernels * self.longest > MOST_WEIGHTS:
+            raise ValueError(f"targets x kernels x longest lies above {MOST_WEIGHTS}")
+
+    @property
+    def kernels(self) -> int:
+        """S: one for each tau, or the flat one."""
+        return len(self.taus) if self.ordered else 1
+
 
 class Scoring(
     msgspec.Struct,
@@ -41,6 +100,7 @@ class Scoring(
     power: Positive = 4.0  # p, how alike two items must be to borrow
     sigma: Positive = 1.0  # how far D is trusted with a single interaction
     recent: Annotated[int, msgspec.Meta(ge=0, le=5000)] = 50  # newest items that own a row in D
+    sequence: SequenceScoring | Off = OFF
 
 
 class PaperScoring(
@@ -78,44 +138,7 @@ class SolveMethod(
     beta: NotNegative = 10.0  # recency within a prefix, as in Scoring
     gamma: NotNegative = 0.1
     tau: Positive = 3.0
-
-
-class SequenceMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The device's side of the sequence part: softmax over all items; sequence/ has the formulas.
-
-    Where the order of a history means nothing, set ordered False: each item is then predicted
-    from all others under one flat kernel, and a dropout of 0.5 suits.
-    """
-
-    dim: Dim = 64  # k
-    targets: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 32  # Q, most of them in one round
-    longest: Annotated[int, msgspec.Meta(ge=2, le=5000)] = 200  # newest interactions that count
-    dropout: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.2  # share of a target's inputs
-    ordered: bool = True
-    # how many interactions each kernel lasts
-    taus: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1, max_length=16)] = (
-        0.3,
-        1.5,
-        5.0,
-        20.0,
-        100.0,
-    )
-
-    @property
-    def kernels(self) -> int:
-        """S: one for each tau, or the flat one."""
-        return len(self.taus) if self.ordered else 1
-
-
-class SequenceScoring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How both parts add up: z_j = solve·<u, C_j + D_j> + sequence·(<q, C_j> + kappa·b_j).
-
-    Each part has a C of its own. `solve` alone is solve 1 and sequence 0.
-    """
-
-    solve: NotNegative = 16.0  # its scores are small: a softmax needs differences of several units
-    sequence: NotNegative = 1.0
-    kappa: NotNegative = 0.5  # how much popularity counts
+    sequence: SequenceMethod | Off = OFF  # the second part, learnt in the same rounds
 
 
 class PaperMethod(
@@ -199,6 +222,18 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 Method = SolveMethod | PaperMethod
 AnyScoring = Scoring | PaperScoring
+
+
+def sequence_of(method: Method) -> SequenceMethod | None:
+    """The sequence part of a method; None where it is off."""
+    part = method.sequence if isinstance(method, SolveMethod) else OFF
+    return None if part is OFF else part
+
+
+def sequence_scoring(scoring: AnyScoring) -> SequenceScoring | None:
+    """How the sequence part is scored; None where it is off."""
+    part = scoring.sequence if isinstance(scoring, Scoring) else OFF
+    return None if part is OFF else part
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

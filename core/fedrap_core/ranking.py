@@ -7,35 +7,65 @@ Ranking is in two steps, because D's part costs m·|H|·k: the shared view picks
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.model import CommonItems, Floats, Rows
-from fedrap_core.plan import Scoring
+from fedrap_core.plan import Scoring, sequence_scoring
+from fedrap_core.sequence.user import SequenceUser
 from fedrap_core.solve.user import UserRepresentation, shared_parts, smoothed
 
 SHORTLIST = 1000
 
 
+Vector = npt.NDArray[np.float64]
+
+
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Items in order, each with its score as shared part + personal part."""
+    """Items in order, each with its score in parts; those of the sequence part where it has one."""
 
     rows: Rows  # (n,)
-    shared: npt.NDArray[np.float64]  # (n,)
-    personal: npt.NDArray[np.float64]  # (n,)
+    shared: Vector  # (n,)
+    personal: Vector  # (n,)
+    sequence: Vector | None = None  # (n,)
+    popularity: Vector | None = None  # (n,)
 
     @property
-    def scores(self) -> npt.NDArray[np.float64]:
-        """z = shared + personal: (n,)."""
-        return self.shared + self.personal
+    def scores(self) -> Vector:
+        """z, the sum of the parts: (n,)."""
+        scores = self.shared + self.personal
+        if self.sequence is None or self.popularity is None:
+            return scores
+        return scores + (self.sequence + self.popularity)
 
-    def take(self, places: Sequence[int] | Rows) -> Ranked:
-        """Some of them, in this order."""
+    def taken(self, places: Sequence[int] | Rows) -> Ranked:
+        """Some of them, in that order."""
         where = np.asarray(places, dtype=np.int64)
-        return Ranked(self.rows[where], self.shared[where], self.personal[where])
+        return Ranked(
+            self.rows[where],
+            self.shared[where],
+            self.personal[where],
+            None if self.sequence is None else self.sequence[where],
+            None if self.popularity is None else self.popularity[where],
+        )
+
+    def joined(self, other: Ranked) -> Ranked:
+        """These, and others behind them; both have the same parts."""
+        sequence, popularity = None, None
+        if self.sequence is not None and other.sequence is not None:
+            sequence = np.concatenate([self.sequence, other.sequence])
+        if self.popularity is not None and other.popularity is not None:
+            popularity = np.concatenate([self.popularity, other.popularity])
+        return Ranked(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.shared, other.shared]),
+            np.concatenate([self.personal, other.personal]),
+            sequence,
+            popularity,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +73,10 @@ class Reasons:
     """One item's score, split exactly over the user's own items: the parts add up to it."""
 
     items: Rows  # (n,) the history, newest first
-    shared: npt.NDArray[np.float64]  # (n,)
-    personal: npt.NDArray[np.float64]  # (n,)
+    shared: Vector  # (n,)
+    personal: Vector  # (n,)
+    sequence: Vector | None = None  # (n,)
+    popularity: float = 0.0  # what the item has whatever the history is
 
 
 def top_k(scores: Floats, k: int) -> Rows:
@@ -78,11 +110,13 @@ def allowed_rows(
     return allowed
 
 
-def best_rows(common: CommonItems, user: Floats, n: int, allowed: npt.NDArray[np.bool_]) -> Rows:
-    """`top_k` of <u, C_j> over the allowed rows, in memory that does not grow with C."""
+def best_rows(
+    blocks: Iterable[tuple[int, npt.NDArray[np.float32]]], n: int, allowed: npt.NDArray[np.bool_]
+) -> Rows:
+    """`top_k` over the allowed rows of scores that come in blocks, in memory that stays small."""
     rows, scores = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
     limit = -np.inf  # a row of a later block must beat this: at a tie the lower row is first
-    for start, block in common.score_blocks(user):
+    for start, block in blocks:
         found = np.flatnonzero(allowed[start : start + len(block)] & (block > limit))
         rows = np.concatenate([rows, found + start])
         scores = np.concatenate([scores, block[found]])
@@ -99,25 +133,63 @@ def rank(
     scoring: Scoring,
     n: int,
     allowed: npt.NDArray[np.bool_],
+    part: SequenceUser | None = None,
 ) -> Ranked:
-    """The n best of the allowed items: (m,) booleans say which rows may be shown."""
-    short = best_rows(common, taste.user, max(n, SHORTLIST), allowed)
-    theirs = common.take(short)  # (s, k)
+    """The n best of the allowed items: (m,) booleans say which rows may be shown.
+
+    `part` is the same user of the sequence part, where the release has one.
+    """
+    mix, count = sequence_scoring(scoring), max(n, SHORTLIST)
+    if mix is None or part is None or common.sequence is None:
+        short = best_rows(common.score_blocks(taste.user), count, allowed)
+        found = _scored(common, taste, scoring, short, 1.0)
+        return found.taken(top_k(found.scores, n))
+    query, popularity = mix.sequence * part.query, mix.sequence * mix.kappa
+    blocks = common.mixed_blocks(mix.solve * taste.user, query, popularity)
+    short = best_rows(blocks, count, allowed)
+    found = _scored(common, taste, scoring, short, mix.solve)
+    found = replace(
+        found,
+        sequence=common.sequence.take(short) @ query,  # (s,)
+        popularity=popularity * common.sequence.bias[short].astype(np.float64),
+    )
+    return found.taken(top_k(found.scores, n))
+
+
+def _scored(
+    common: CommonItems, taste: UserRepresentation, scoring: Scoring, rows: Rows, share: float
+) -> Ranked:
+    """These items with `solve`'s part of their scores, times `share`."""
+    theirs = common.take(rows)  # (s, k)
     shared = theirs @ taste.user  # (s,) float64, so that reasons add up to it
-    personal = smoothed(taste, short, theirs, scoring).sum(axis=1)  # (s,)
-    best = top_k(shared + personal, n)
-    return Ranked(short[best], shared[best], personal[best])
+    personal = smoothed(taste, rows, theirs, scoring).sum(axis=1)  # (s,)
+    return Ranked(rows, share * shared, share * personal)
 
 
-def explain(common: CommonItems, taste: UserRepresentation, scoring: Scoring, row: int) -> Reasons:
-    """Why this item has its score: one shared and one personal number per item of the history."""
+def explain(
+    common: CommonItems,
+    taste: UserRepresentation,
+    scoring: Scoring,
+    row: int,
+    part: SequenceUser | None = None,
+) -> Reasons:
+    """Why this item has its score: a number for each part and each item of the history."""
     rows = np.array([row], dtype=np.int64)
     theirs = common.take(rows)  # (1, k)
     personal = np.zeros(len(taste.items))
     owed = smoothed(taste, rows, theirs, scoring)[0]  # (n_personal,)
     personal[: len(owed)] = owed
     shared = shared_parts(taste, common.take(taste.items), theirs)[0]  # (n,)
-    return Reasons(taste.items, shared, personal)
+    mix = sequence_scoring(scoring)
+    if mix is None or part is None or common.sequence is None:
+        return Reasons(taste.items, shared, personal)
+    places = {int(item): place for place, item in enumerate(taste.items)}
+    sequence = np.zeros(len(taste.items))  # items that are too old for the window have none
+    sequence[[places[int(item)] for item in part.items]] = (
+        mix.sequence * part.pieces @ common.sequence.take(rows)[0]
+    )
+    popularity = mix.sequence * mix.kappa * float(common.sequence.bias[row])
+    return Reasons(taste.items, mix.solve * shared, mix.solve * personal, sequence, popularity)
 
 
 def similar(

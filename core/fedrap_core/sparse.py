@@ -1,11 +1,12 @@
-"""What one device sends: some rows of a delta of C and a packed Gram matrix.
+"""What one device sends: some rows of a delta of C, a packed Gram matrix, and a plan's other parts.
 
 Also the sizes that messages are padded to, so that a length says little about a history.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,37 +35,88 @@ def unpack_gram(packed: npt.NDArray[np.float64], dim: int) -> npt.NDArray[np.flo
     return square + np.triu(square, 1).T
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a part of an update looks like; parts.py has those of a plan."""
+
+    name: str
+    rows: int  # the most that there can be
+    width: int  # numbers in a row
+    whole: bool = False  # all rows come, so none is named
+
+    @property
+    def numbers(self) -> int:
+        """Of all its rows."""
+        return self.rows * self.width
+
+
+@dataclass(frozen=True, eq=False)
+class RowPart:
+    """Some rows of one part."""
+
+    rows: Rows  # (n,) ascending, distinct
+    values: npt.NDArray[np.float64]  # (n, width)
+
+    def check(self, part: Part) -> None:
+        """It is such a part, and finite; raises like `RowUpdate.check`."""
+        if self.rows.ndim != 1 or self.values.shape != (len(self.rows), part.width):
+            raise WrongShape(f"expected rows of {part.width} numbers, got {self.values.shape}")
+        if part.whole and len(self.rows) != part.rows:
+            raise WrongShape(f"expected all {part.rows} rows of {part.name}")
+        if len(self.rows) and (self.rows[0] < 0 or self.rows[-1] >= part.rows):
+            raise WrongShape(f"the model has {part.rows} rows")
+        if np.any(np.diff(self.rows) <= 0):
+            raise WrongShape("rows must be ascending and distinct")
+        _check_finite(self.values)
+
+
+def _check_finite(values: npt.NDArray[np.float64]) -> None:
+    if not np.all(np.abs(values) <= LARGEST):  # also false for NaN
+        raise NotFinite("a value is not finite or above 1e9")
+
+
 @dataclass(frozen=True, eq=False)
 class RowUpdate:
-    """Rows g_j of the delta of C and the upper triangle of x x'. Clipped and noised as one."""
+    """Rows g_j of the delta of C, the upper triangle of x x', and the other parts of the plan.
+
+    Clipped and noised as one vector.
+    """
 
     rows: Rows  # (n,) ascending, distinct
     values: npt.NDArray[np.float64]  # (n, k)
     packed_gram: npt.NDArray[np.float64]  # (k(k+1)/2,)
     fits: int = 0  # 1: within the clip as it was computed, -1: above it, 0: nobody asked
+    parts: tuple[RowPart, ...] = ()  # in the order of `parts.more_parts`
 
     def norm(self) -> float:
-        """Euclidean norm of rows and packed Gram matrix."""
-        return float(np.sqrt(np.sum(self.values**2) + np.sum(self.packed_gram**2)))
+        """Euclidean norm of all of it."""
+        total = np.sum(self.values**2) + np.sum(self.packed_gram**2)
+        return float(np.sqrt(total + sum(np.sum(part.values**2) for part in self.parts)))
 
-    def check(self, size: int, dim: int) -> None:
-        """Fits a model of `size` rows and `dim` columns, and is finite.
+    def scaled(self, factor: float) -> RowUpdate:
+        """All of it times `factor`."""
+        return replace(
+            self,
+            values=self.values * factor,
+            packed_gram=self.packed_gram * factor,
+            parts=tuple(RowPart(part.rows, part.values * factor) for part in self.parts),
+        )
+
+    def check(self, size: int, dim: int, parts: Sequence[Part] = ()) -> None:
+        """Fits a model of `size` rows and `dim` columns with these other parts, and is finite.
 
         Raises:
-            WrongShape: rows out of range, unordered or repeated, or another dimension.
+            WrongShape: rows out of range, unordered or repeated, another dimension or other parts.
             NotFinite: a value is NaN, infinite or above 1e9.
         """
-        if self.rows.ndim != 1 or self.values.shape != (len(self.rows), dim):
-            raise WrongShape(f"expected rows of {dim} numbers, got {self.values.shape}")
+        RowPart(self.rows, self.values).check(Part("rows", size, dim))
         if self.packed_gram.shape != (packed_size(dim),):
             raise WrongShape(f"expected a triangle of {packed_size(dim)} numbers")
-        if len(self.rows) and (self.rows[0] < 0 or self.rows[-1] >= size):
-            raise WrongShape(f"the model has {size} rows")
-        if np.any(np.diff(self.rows) <= 0):
-            raise WrongShape("rows must be ascending and distinct")
-        for part in (self.values, self.packed_gram):
-            if not np.all(np.abs(part) <= LARGEST):  # also false for NaN
-                raise NotFinite("a value is not finite or above 1e9")
+        _check_finite(self.packed_gram)
+        if len(self.parts) != len(parts):
+            raise WrongShape(f"expected {len(parts)} more parts, got {len(self.parts)}")
+        for mine, part in zip(self.parts, parts, strict=True):
+            mine.check(part)
 
 
 def nearest_semidefinite(square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -86,8 +138,7 @@ def keep_semidefinite(update: RowUpdate, dim: int) -> RowUpdate:
     try:
         np.linalg.cholesky(square + slack * np.eye(dim))
     except np.linalg.LinAlgError:
-        packed = pack_gram(nearest_semidefinite(square))
-        return RowUpdate(update.rows, update.values, packed, update.fits)
+        return replace(update, packed_gram=pack_gram(nearest_semidefinite(square)))
     return update
 
 

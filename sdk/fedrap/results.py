@@ -18,6 +18,7 @@ class Reason:
     item: str
     shared: float  # through what all users together say of both items
     personal: float  # through what is true of this user alone
+    sequence: float = 0.0  # through what usually comes next, where the task has that part
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Recommendation:
     score: float
     shared: float  # part of the score that the common items C give
     personal: float  # part of the score that the personal items D give
-    reasons: tuple[Reason, ...] = ()  # strongest first; they add up to shared and personal
+    reasons: tuple[Reason, ...] = ()  # strongest first; they add up to all parts but popularity
+    sequence: float = 0.0  # part that what usually comes next gives, where the task has it
+    popularity: float = 0.0  # part that the item has for everybody
     boost: float = 0.0  # part of the score that the app added for the moment
 
     def __iter__(self) -> Iterator[str | float]:

@@ -277,7 +277,46 @@ def _size(b: GraphWriter, block: str) -> str:
     return b.op("Add", l1, l2)
 
 
-GRAPHS = {"solve_v1.onnx": build_solve, "paper_v1.onnx": build_paper}
+GROUP = 64  # as in fedrap_core.sequence.device_share
+
+
+def build_sequence() -> ModelProto:
+    """The sequence part: a softmax over a block of items, before blocks are put together.
+
+    float32: scores of a softmax are of the size of ten, and all that is added up is positive. The
+    int8 rows come as a release has them, so that nobody keeps them a second time as floats.
+    """
+    kind = TensorProto.FLOAT
+    g = GraphWriter("s")
+    g.constant("grouped", np.array([0, -1, GROUP], dtype=np.int64))
+    g.constant("last", np.array([2], dtype=np.int64))
+    rows = g.op("Cast", "values", to=kind)  # (B, k)
+    products = g.op("MatMul", "queries", g.op("Transpose", rows, perm=[1, 0]))  # (T, B)
+    scores = g.op("Add", g.op("Mul", products, "scales"), "bias")
+    g.op("ReduceMax", scores, axes=[1], keepdims=1, name="peak")  # (T, 1)
+    chances = g.op("Exp", g.op("Sub", scores, "peak"))
+    parts = g.op("Reshape", chances, "grouped")  # (T, B/GROUP, GROUP)
+    g.op("ReduceSum", parts, "last", keepdims=0, name="groups")
+    g.op("MatMul", g.op("Mul", chances, "scales"), rows, name="pulled")  # (T, k)
+    inputs = [
+        tensor("queries", kind, ["T", "k"]),
+        tensor("values", TensorProto.INT8, ["B", "k"]),
+        tensor("scales", kind, ["B"]),
+        tensor("bias", kind, ["B"]),
+    ]
+    outputs = [
+        tensor("peak", kind, ["T", 1]),
+        tensor("groups", kind, ["T", "G"]),
+        tensor("pulled", kind, ["T", "k"]),
+    ]
+    return finish(g, "sequence", inputs, outputs)
+
+
+GRAPHS = {
+    "solve_v1.onnx": build_solve,
+    "paper_v1.onnx": build_paper,
+    "sequence_v1.onnx": build_sequence,
+}
 
 
 def main(argv: list[str] | None = None) -> int:

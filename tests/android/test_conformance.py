@@ -21,6 +21,8 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.settings import Enrolment, Settings
 from fedrap_coordinator.store.memory import MemoryStore
+from fedrap_core.plan import Scoring, SequenceMethod, SequenceScoring, SolveMethod
+from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
@@ -119,11 +121,50 @@ async def test_a_release_is_the_same_whoever_the_devices_are(
     assert np.abs(found["another history"] - expected).max() > 3 * tolerance  # it can tell
 
 
-async def test_a_java_device_recommends_what_a_python_device_recommends(
+def sequence_settings(updates: int) -> Settings:
+    """With a sequence part in which nothing but decoys and rounding is random."""
+    part = SequenceMethod(dim=3, targets=50, longest=20, dropout=0.0, taus=(0.5, 4.0), scale=0.1)
+    return msgspec.structs.replace(
+        small_settings(updates=updates, separation=1),
+        method=SolveMethod(dim=4, sequence=part),
+        sequence=SequenceLearning(rounds=4, warm_up=0.0, spread=0.5),
+        scoring=Scoring(sequence=SequenceScoring(solve=4.0, kappa=0.5)),
+    )
+
+
+@pytest.mark.spec("10.1", "10.2", "10.3", "10.5", "10.6")
+async def test_the_sequence_part_is_the_same_whoever_the_devices_are(
     java: JavaDevices, tmp_path: Path
 ) -> None:
-    async with serve(small_settings(updates=2), str(tmp_path / "c.sqlite")) as served:
-        (name,) = await java_round(java, served, tmp_path / "java", HISTORIES[:1])
+    others = [*HISTORIES[:-1], HISTORIES[0][::-1]]
+    found: dict[str, tuple[Any, Any]] = {}
+    for case, javas, histories in (
+        ("sequence-python", 0, HISTORIES), ("sequence-mixed", 3, HISTORIES),
+        ("sequence-java", 6, HISTORIES), ("sequence-other", 0, others),
+    ):  # fmt: skip
+        async with serve(sequence_settings(6), MemoryStore()) as served:
+            await java_round(java, served, tmp_path / case, histories[:javas])
+            await python_round(served, tmp_path / case, histories[javas:])
+            await released(served, 2)
+            raw = (await served.app[COORDINATOR].release(None)).body
+            part = unpack_release(decode(Release, raw, MAX_RELEASE_BYTES)).sequence
+            assert part is not None
+            found[case] = part.offsets.to_float(), part.kernels
+    expected, kernels = found["sequence-python"]
+    for case in ("sequence-mixed", "sequence-java"):
+        # Adam's first step is a tenth long at the most; what is rounded at random moves it little.
+        assert np.abs(found[case][0] - expected).max() < 0.01
+        assert np.abs(found[case][1] - kernels).max() < 0.002
+    assert np.abs(found["sequence-other"][0] - expected).max() > 0.02  # it can tell
+
+
+@pytest.mark.parametrize("sequence", [False, True], ids=["solve", "with sequence"])
+async def test_a_java_device_recommends_what_a_python_device_recommends(
+    java: JavaDevices, tmp_path: Path, sequence: bool
+) -> None:
+    settings = sequence_settings(2) if sequence else small_settings(updates=2)
+    async with serve(settings, str(tmp_path / "c.sqlite")) as served:
+        (name,) = await java_round(java, served, tmp_path / f"java-{sequence}", HISTORIES[:1])
         (device,) = await python_round(served, tmp_path, HISTORIES[:1])
         await java.do(name, "sync")
         await device.sync_async()
@@ -133,8 +174,14 @@ async def test_a_java_device_recommends_what_a_python_device_recommends(
         for one, other in zip(found, expected, strict=True):
             assert one["shared"] == pytest.approx(other.shared, rel=1e-5, abs=2e-6)
             assert one["personal"] == pytest.approx(other.personal, rel=1e-5, abs=2e-6)
-            mine = {why.item: (why.shared, why.personal) for why in other.reasons}
-            theirs = {why["item"]: (why["shared"], why["personal"]) for why in one["reasons"]}
+            assert one["sequence"] == pytest.approx(other.sequence, rel=1e-5, abs=2e-6)
+            assert one["popularity"] == pytest.approx(other.popularity, rel=1e-5, abs=2e-6)
+            assert bool(other.sequence) == sequence
+            mine = {why.item: (why.shared, why.personal, why.sequence) for why in other.reasons}
+            theirs = {
+                why["item"]: (why["shared"], why["personal"], why["sequence"])
+                for why in one["reasons"]
+            }
             assert theirs.keys() == mine.keys()
             for item, parts in theirs.items():
                 assert parts == pytest.approx(mine[item], rel=1e-5, abs=2e-6)

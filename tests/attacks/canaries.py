@@ -25,9 +25,10 @@ import numpy.typing as npt
 from fedrap.rounds.prepare import LocalData, prepare_update
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.rounds.sealed_aggregator import SealedAggregator
-from fedrap_core.model import History
+from fedrap_core.model import History, SequenceRows
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.plan import Plan, Privacy, SolveMethod
+from fedrap_core.sequence.device_share import Expected, Questions
 from fedrap_core.solve.device_share import LocalShare, ShareProblem
 from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import encode_value
@@ -98,6 +99,10 @@ class CanaryTrainer:
 
     def train(self, problems: Sequence[PaperProblem]) -> list[PaperResult]:
         """Canaries take part in `solve`; the sum and its noise are the same for both methods."""
+        raise NotImplementedError
+
+    def expect(self, asked: Questions, items: SequenceRows) -> Expected:
+        """Nor in the sequence part, whose numbers are a part of the same vector."""
         raise NotImplementedError
 
 

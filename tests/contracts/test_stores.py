@@ -272,6 +272,30 @@ async def test_the_latest_release_is_the_one_of_the_highest_version(store: Store
     assert [await store.release(version) for version in (1, 2, 3)] == [first, second, None]
 
 
+@pytest.mark.spec("10.7")
+async def test_the_state_of_a_learner_comes_and_goes_with_its_release(store: Store) -> None:
+    large = bytes(range(256)) * 40_000  # of more than one piece
+    for version in range(1, 5):
+        state = large if version == 3 else b"state %d" % version
+        made = replace(a_release(version, version), learner=None if version == 2 else state)
+        await store.add_release(made, None)
+    last = await store.release(4)
+    assert last is not None
+    assert last.learner is None  # it is large, and read by those who make a step
+    found = [await store.learner(version) for version in range(1, 6)]
+    assert found == [b"state 1", None, large, b"state 4", None]
+    with pytest.raises(AlreadyReleased):
+        await store.add_release(replace(a_release(4, 9), learner=b"of another"), None)
+    assert await store.learner(4) == b"state 4"
+    assert await store.prune_releases(3, 2) == 1
+    assert [await store.learner(version) for version in (1, 3, 4)] == [None, large, b"state 4"]
+    back = replace(a_release(5, 4), restores=3, learner=b"again")
+    await store.roll_back(back)
+    assert await store.learner(5) == b"again"
+    await store.prune_releases(1, 3)  # no state without its release
+    assert [await store.learner(version) for version in (3, 4, 5)] == [None, None, b"again"]
+
+
 @pytest.mark.spec("7.11")
 @pytest.mark.parametrize(("version", "step"), [(3, 1), (2, 9)])
 async def test_a_second_release_of_a_step_fails_and_leaves_the_round_as_it_was(

@@ -1,4 +1,7 @@
-"""`solve` in every trainer: float64 NumPy is the truth, 2e-6 + 1e-5·abs the tolerance."""
+"""`solve` and the sequence part in every trainer.
+
+float64 NumPy is the truth, 2e-6 + 1e-5·abs the tolerance.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,18 @@ from hypothesis import strategies as st
 
 from fedrap.trainers import Trainer
 from fedrap_core.errors import BrokenModel
+from fedrap_core.model import History, SequenceRows
+from fedrap_core.plan import SequenceMethod
+from fedrap_core.quantize import quantize_rows
+from fedrap_core.sequence.device_share import (
+    Questions,
+    answer,
+    ask,
+    compute_sequence,
+    draw,
+    pose_sequence,
+)
+from fedrap_core.sequence.model import from_rows
 from fedrap_core.solve.device_share import ShareProblem
 from tests.contracts.trainers_made import (
     assert_close,
@@ -108,3 +123,72 @@ def test_solve_refuses_a_singular_system(trainer: Trainer) -> None:
     flat = ShareProblem(rows, np.zeros((2, dim)), np.ones(2), np.zeros((dim, dim)))
     with pytest.raises(BrokenModel):
         trainer.solve([flat])
+
+
+def _asked(seed: int, size: int, dim: int, spread: float) -> tuple[Questions, SequenceRows]:
+    """A device's questions about a release, with decoys that lie well within an item."""
+    rng = np.random.default_rng(seed)
+    rows = SequenceRows(
+        quantize_rows(rng.normal(0.0, spread, (size, dim))),
+        quantize_rows(rng.normal(0.0, spread / 2, (size, dim))),
+        rng.normal(0.0, 1.0, size).astype(np.float32),
+        rng.normal(0.7, 0.2, (5, dim)).astype(np.float32),
+    )
+    history = History(rng.integers(0, size, 40), np.ones(40))
+    method = SequenceMethod(dim=dim, targets=16)
+    problem = pose_sequence(history, method, draw(40, method, rng.random))
+    # In the middle of the most likely items: no engine's rounding leads to another one.
+    chances = np.exp(from_rows(rows).scores(ask(problem, rows).queries))
+    chances /= chances.sum(axis=1, keepdims=True)
+    best = chances.argmax(axis=1)
+    ends = np.cumsum(chances, axis=1)[np.arange(len(best)), best]
+    decoys = ends - chances[np.arange(len(best)), best] / 2
+    return ask(replace(problem, decoys=decoys), rows), rows
+
+
+@every_trainer
+@pytest.mark.parametrize(
+    ("size", "dim", "spread"),
+    [(1, 3, 0.3), (64, 1, 0.3), (65, 8, 0.3), (3700, 64, 0.3), (9000, 5, 1.0)],
+)
+def test_the_sequence_part_agrees_with_the_reference(
+    trainer: Trainer, size: int, dim: int, spread: float
+) -> None:
+    asked, rows = _asked(size, size, dim, spread)
+    truth = compute_sequence(asked.problem, from_rows(rows))
+    found = answer(asked, trainer.expect(asked, rows))
+    assert_close(found.loss, truth.loss, "loss")
+    assert_close(found.kernels, truth.kernels, "kernels")
+    for mine, theirs in ((found.inputs, truth.inputs), (found.outputs, truth.outputs)):
+        assert mine.rows.tolist() == theirs.rows.tolist()
+        assert_close(mine.values, theirs.values, "rows")
+
+
+@every_trainer
+def test_decoys_are_drawn_as_often_as_items_are_likely(trainer: Trainer) -> None:
+    asked, rows = _asked(7, 300, 4, 0.5)
+    count = 4000
+    uniform = (np.arange(count) + 0.5) / count
+    problem = replace(
+        asked.problem,
+        weights=np.repeat(asked.problem.weights[:1], count, axis=0),
+        targets=np.repeat(asked.problem.targets[:1], count),
+        decoys=uniform,
+    )
+    repeated = ask(problem, rows)
+    drawn = np.bincount(trainer.expect(repeated, rows).decoys, minlength=300) / count
+    scores = from_rows(rows).scores(repeated.queries[:1])[0]
+    chances = np.exp(scores - scores.max())
+    assert np.abs(drawn - chances / chances.sum()).max() <= 1.5 / count
+
+
+@every_trainer
+def test_a_history_that_predicts_nothing_is_no_work(trainer: Trainer) -> None:
+    _, rows = _asked(3, 70, 4, 0.3)
+    method = SequenceMethod(dim=4)
+    history = History(np.array([3]), np.ones(1))
+    empty = ask(pose_sequence(history, method, draw(1, method, np.random.random)), rows)
+    update = answer(empty, trainer.expect(empty, rows))
+    assert update.norm() == 0.0
+    assert update.loss == 0.0
+    assert len(update.outputs.rows) == 0

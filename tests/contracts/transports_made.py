@@ -23,7 +23,7 @@ from fedrap_core.wire.codec import encode
 from fedrap_core.wire.keys import new_private_key, private_to_bytes, public_point
 from fedrap_core.wire.messages import Enrolled, Offer, Release
 from fedrap_core.wire.seal import seal_update
-from fedrap_core.wire.share import encode_share, uniform_shape
+from fedrap_core.wire.share import encode_share, uniform_count
 from testkit.harness import DIM, ITEMS, one_cell, serve, small_settings
 
 CAP = 2
@@ -71,7 +71,7 @@ class Member:
     def body(self, offer: Offer, share: RowUpdate | None = None) -> bytes:
         """A good update's bytes."""
         chosen = one_cell(0) if share is None else share
-        plain = encode_share(chosen, np.full(uniform_shape(chosen), 0.5))
+        plain = encode_share(chosen, np.full(uniform_count(chosen), 0.5))
         return encode(seal_update(offer, self.id, plain))
 
 

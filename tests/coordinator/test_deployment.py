@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,7 +13,12 @@ import pytest
 import yaml
 
 from fedrap_coordinator.commands import run as coordinator
+from fedrap_coordinator.http.dashboard import MONITOR
+from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.settings import load
+from fedrap_coordinator.store.memory import MemoryStore
+from fedrap_core.wire.problems import ALL
+from testkit.harness import serve, small_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNIT = DEPLOY / "fedrap-coordinator.service"
@@ -88,6 +94,67 @@ def test_compose_is_valid_where_docker_can_say_so() -> None:
 
 
 def test_prometheus_scrapes_the_admin_port() -> None:
-    found = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())
+    found = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     (job,) = found["scrape_configs"]
     assert job["static_configs"][0]["targets"] == ["127.0.0.1:8471"]
+    assert all((DEPLOY / "prometheus" / name).exists() for name in found["rule_files"])
+
+
+def alerts() -> dict[str, str]:
+    """Expressions by name."""
+    found = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())
+    (group,) = found["groups"]
+    return {rule["alert"]: rule["expr"] for rule in group["rules"]}
+
+
+def panels() -> dict[str, str]:
+    """Expressions of the Grafana dashboard, by title."""
+    found = json.loads((DEPLOY / "grafana" / "fedrap.json").read_text())
+    return {
+        one["title"]: " ".join(target["expr"] for target in one["targets"])
+        for one in found["panels"]
+    }
+
+
+async def test_alarms_and_panels_are_about_metrics_that_exist() -> None:
+    """Names of a real exposition; those of `process_` are not on every platform."""
+    async with serve(small_settings(), MemoryStore()) as served:
+        player = await served.player()
+        await player.join()
+        await player.ask(99)
+        await served.app[MONITOR].look()
+        metrics = Metrics()
+        metrics.add_gauges(served.app[MONITOR].gauges)
+    lines = metrics.exposition().decode().splitlines()
+    typed = {
+        line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE fedrap_")
+    }
+    known = set(typed)
+    for name, kind in typed.items():
+        known |= {f"{name}_bucket", f"{name}_count"} if kind == "histogram" else set()
+    asked = {**alerts(), **panels()}
+    assert len(asked) == len(alerts()) + len(panels())
+    for title, expression in asked.items():
+        named = set(re.findall(r"\bfedrap_\w+", expression))
+        assert named or "process_" in expression or "up{" in expression, title
+        assert named <= known, (title, named - known)
+    codes = set(ALL)
+    for expression in asked.values():
+        for said in re.findall(r'problem=~?"([^"]+)"', expression):
+            assert set(said.split("|")) <= codes
+
+
+def test_every_alarm_has_a_paragraph_in_the_runbook_and_the_other_way_round() -> None:
+    page = (DEPLOY.parent / "docs" / "runbook.md").read_text()
+    assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == list(alerts())
+
+
+def test_alarms_fire_when_they_should_and_not_on_ordinary_phones() -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("no promtool here (apt install prometheus)")
+    for words in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
+        done = subprocess.run(
+            ["promtool", *words], cwd=DEPLOY / "prometheus", capture_output=True, text=True,
+            timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr

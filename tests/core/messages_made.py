@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from hypothesis import strategies as st
 
-from fedrap_core.plan import Plan, Privacy, Scoring
+from fedrap_core.plan import Plan, Privacy, Scoring, SequenceMethod
 from fedrap_core.wire import messages
 from fedrap_core.wire.messages import Message
 
@@ -31,6 +31,8 @@ def any_of(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
         del hints["coefficients"], hints["separation"]
         return st.integers(1, 1000).flatmap(lambda gap: _privacy(gap, hints))
     fields = {name: _any_value(hints[name]) for name in kind.__struct_fields__}
+    if kind is SequenceMethod:  # no more weights than a device has room for
+        fields |= {"targets": st.integers(1, 100), "longest": st.integers(2, 2000)}
     return st.builds(kind, **fields)
 
 
@@ -48,6 +50,9 @@ def _any_value(hint: Any, bounds: msgspec.Meta | None = None) -> st.SearchStrate
         return _any_value(kind, next(n for n in notes if isinstance(n, msgspec.Meta)))
     if typing.get_origin(hint) is list:
         return st.lists(_any_value(typing.get_args(hint)[0]), max_size=5)
+    if typing.get_origin(hint) is tuple:
+        one = _any_value(typing.get_args(hint)[0])
+        return st.lists(one, min_size=1, max_size=5).map(tuple)
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return st.one_of([_any_value(option) for option in typing.get_args(hint)])
     if typing.get_origin(hint) is typing.Literal:
@@ -60,6 +65,8 @@ def _any_value(hint: Any, bounds: msgspec.Meta | None = None) -> st.SearchStrate
 def _plain(hint: Any, bounds: msgspec.Meta) -> st.SearchStrategy[Any]:
     if hint is types.NoneType:
         return st.none()
+    if hint is msgspec.UnsetType:
+        return st.just(msgspec.UNSET)
     if hint is bool:
         return st.booleans()
     if hint is int:

@@ -131,7 +131,7 @@ def test_the_best_rows_block_by_block_are_those_of_the_whole(seed: int, n: int) 
     scores = np.where(allowed, common.scores(user), -np.inf)
     expected = top_k(scores, n)
     expected = expected[np.isfinite(scores[expected])]
-    assert best_rows(common, user, n, allowed).tolist() == expected.tolist()
+    assert best_rows(common.score_blocks(user), n, allowed).tolist() == expected.tolist()
 
 
 def test_a_list_has_what_is_shown_wanted_and_not_seen() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.actions import ALL_ROUNDS, AdminActions
@@ -16,6 +17,7 @@ from fedrap_coordinator.rounds.releases import (
     publish,
     recovered_model,
     restored_model,
+    with_state,
 )
 from fedrap_core.errors import BrokenModel
 from fedrap_core.wire import problems
@@ -97,6 +99,7 @@ class CatalogueActions:
             raise Refusal(problems.EXISTS_ALREADY, f"{known}, which is more")
         entry = self._admin.entry("recover", f"version {version}, step {step}")
         model = await asyncio.to_thread(load_model, latest)
+        model = with_state(model, await self._store.learner(latest.version))
         made = await asyncio.to_thread(recovered_model, model, version + 1, step)
         lost = self._admin.ring().entries_after(model.message.task, latest.version)
         if lost and version < read_entry(lost[-1]).version:
@@ -122,6 +125,7 @@ class CatalogueActions:
             before = await asyncio.to_thread(load_model, latest)
             size = (await asyncio.to_thread(load_model, old)).common.size
             attributes = await self._store.shared_attributes(size)
+            old = replace(old, learner=await self._store.learner(old.version))
             made = await asyncio.to_thread(restored_model, before, old, attributes)
         except BrokenModel as error:
             raise ConfigError(f"release {old.version} cannot be used: {error}") from error

@@ -52,6 +52,15 @@ async def export(admin: AdminActions, folder: Path, version: int | None) -> dict
     model = await asyncio.to_thread(load_model, stored)
     common = model.common.items.to_float().astype("<f4")
     np.save(folder / "common.npy", common)
+    part = model.common.sequence
+    if part is not None:
+        np.savez(
+            folder / "sequence.npz",
+            outputs=part.outputs.to_float(),
+            offsets=part.offsets.to_float(),
+            bias=part.bias,
+            kernels=part.kernels,
+        )
     await _items(store, folder / "items.csv")
     message = model.message
     head = {
@@ -69,8 +78,10 @@ async def export(admin: AdminActions, folder: Path, version: int | None) -> dict
     _write(folder / "quality.json", documents.quality_lines(await store.quality(ALL_ROUNDS)))
     _write(folder / "privacy.json", await statement_of(store, settings, admin.sources))
     _write(folder / "ledger.json", await admin.ledger())
+    words = f"the sequence part of release {stored.version}: outputs, offsets, bias, kernels"
     return {
         "common.npy": f"C of release {stored.version}: float32 {common.shape}",
+        **({} if part is None else {"sequence.npz": words}),
         "items.csv": "row, item, retired, and attributes as JSON",
         "release.json": "version, step, hash, scoring",
         "releases.json": "all versions there were",

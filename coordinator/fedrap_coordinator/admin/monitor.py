@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two looks
 SLOW_SECONDS = 10.0  # between two counts of all devices
 PHASES = ("none", "collecting", "summing", "shutdown")  # as numbers, in the gauges
+STATES = ("ready", "resting", "waiting", "spent", "expired", "revoked")
 MOST_OF_TIME = 0.01  # that counting takes: of a million devices it is done less often
 
 
@@ -105,7 +106,10 @@ class Monitor:
         most = max(self._states.charged, default=0)
         waiting, waiting_bytes = self._in_hand()
         return found | {
-            "rounds_total": float(self._settings.round.total),
+            "task_rounds": float(self._settings.round.total),
+            "round_max_seconds": self._settings.round.max_seconds,
+            "database_serves": float(coordinator.is_ready),
+            **{f"devices_{name}": float(getattr(self._states, name)) for name in STATES},
             "epsilon_promised": documents.epsilon_after(rule.cap, rule),
             "epsilon_spent": documents.epsilon_after(most, rule),
             "ingest_queue": float(waiting),

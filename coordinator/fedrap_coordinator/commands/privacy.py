@@ -12,6 +12,7 @@ from typing import Any
 from fedrap_coordinator.privacy import accountants
 from fedrap_coordinator.privacy.accountants import Accounted
 from fedrap_coordinator.privacy.planner import Option, Wanted, default_delta, options
+from fedrap_coordinator.privacy.recipe import sequence_in_words, sequence_refusal
 
 Document = dict[str, Any]
 Stated = Callable[[argparse.Namespace], Document]
@@ -57,12 +58,15 @@ def _plan(arguments: argparse.Namespace, write: Callable[[str], None]) -> int:
     )  # fmt: skip
     found = options(wanted)
     beside = others(wanted, found) if accountants.is_installed() else None
+    ratio = found[0].noise_to_signal
+    refusal = sequence_refusal(wanted.rounds, wanted.items, 0.0 if ratio is None else 1 / ratio)
     if arguments.json:
         document: Document = {"wanted": asdict(wanted), "options": [asdict(one) for one in found]}
         document["not_charged"] = None if beside is None else [asdict(one) for one in beside]
+        document["sequence"] = {"on": refusal is None, "because": refusal}
         write(json.dumps(document, indent=2))
     else:
-        write(_shown(wanted, found, beside))
+        write(_shown(wanted, found, beside, sequence_in_words(refusal, wanted.rounds)))
     return 0
 
 
@@ -82,7 +86,9 @@ def others(wanted: Wanted, found: list[Option]) -> list[Accounted]:
     return numbers
 
 
-def _shown(wanted: Wanted, found: list[Option], beside: list[Accounted] | None) -> str:
+def _shown(
+    wanted: Wanted, found: list[Option], beside: list[Accounted] | None, sequence: str
+) -> str:
     lines = [
         f"To keep epsilon {wanted.epsilon:g} at delta {wanted.delta:.2g} for each of "
         f"{wanted.devices} devices, {wanted.cohort} in each of {wanted.rounds} rounds,",
@@ -106,6 +112,7 @@ def _shown(wanted: Wanted, found: list[Option], beside: list[Accounted] | None) 
     if best.noise_to_signal is not None and best.noise_to_signal > 1:
         lines += ["", "The noise of a round is larger than the largest mean of updates can be:"]
         lines.append("larger cohorts, fewer rounds, fewer items or a smaller dim would help.")
+    lines += ["", sequence]
     if beside is None:
         lines += ["", "Amplified numbers need dp-accounting: pip install 'fedrap[privacy]'"]
         return "\n".join(lines)

@@ -19,6 +19,7 @@ from fedrap_coordinator.commands.output import say, settings_of
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.device_api import COORDINATOR, LIMITS
 from fedrap_coordinator.http.limits import make_runner
+from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.http.problems import ServerEvents
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
@@ -48,7 +49,9 @@ def _serve(arguments: argparse.Namespace) -> int:
     configure_logs()
     logging.getLogger("aiohttp.server").addFilter(ServerEvents())
     keyring = open_keyring(Path(settings.keys))
-    app = create_app(settings, SqlStore(settings.database), keyring)
+    metrics = Metrics()
+    store = SqlStore(settings.database, observed=metrics.observe_database)
+    app = create_app(settings, store, keyring, metrics=metrics)
     log.log(
         logging.WARNING if settings.privacy.noise == 0 else logging.INFO,
         "privacy guarantee",

@@ -161,6 +161,8 @@ class StoredRelease:
     facts: Facts = Facts()
     support: bytes | None = None  # (m,) float64 little-endian: devices behind each row, at least
     entry: bytes = b""  # of the log, as in the body; empty: made before releases were signed
+    # State of the sequence part: written with the release, and read by `Store.learner` alone.
+    learner: bytes | None = None
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def around_devices(limits: RequestLimits, metrics: Metrics, sources: Sources) ->
                 answer = await handler(request)
         except Exception as error:
             failed = limits.after_failure(request, error)
-            answer = answer_for(failed, request, sources.uniform)
+            answer = answer_for(failed, request, sources.uniform, limits.address(request))
             if not request.content.is_eof():  # what was not read is not waited for
                 answer.force_close()
         metrics.count(request, answer, sources.monotonic() - started)

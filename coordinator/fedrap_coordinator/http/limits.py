@@ -203,6 +203,18 @@ class RequestLimits:
         return _network_of(text)
 
 
+def shortened(address: str) -> str:
+    """An address for the log: enough to see where trouble comes from, not who it was.
+
+    The first 24 bits of an IPv4 address, 48 of an IPv6 one.
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("/")[0])
+    except ValueError:
+        return "?"
+    return str(ipaddress.ip_network((found, 24 if found.version == 4 else 48), strict=False))
+
+
 @lru_cache(maxsize=4096)
 def _network_of(text: str) -> str:
     """The part of an address that counts."""

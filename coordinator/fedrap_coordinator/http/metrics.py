@@ -9,17 +9,27 @@ from collections import Counter as Sums
 from collections.abc import Callable, Iterator, Mapping
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from fedrap_coordinator.admin.documents import program_version
 from fedrap_coordinator.admin.monitor import PHASES
 from fedrap_coordinator.http.problems import ProblemAnswer
 
 _ROUND_ROUTES = frozenset({"offers", "updates"})  # their refusals belong to the open round
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _ROUND_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+VERSION = program_version()
 Gauges = Mapping[str, float]
 
 
@@ -42,6 +52,13 @@ class Metrics:
             "fedrap_round_seconds", "From opening a round to its end.", ["phase"],
             buckets=_ROUND_SECONDS, registry=self.registry,
         )  # fmt: skip
+        self._database = Histogram(
+            "fedrap_database_seconds", "Transactions, from asking for one to its end.", ["kind"],
+            buckets=_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        Info("fedrap_build", "What runs.", registry=self.registry).info({"version": VERSION})
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
         self._found: dict[tuple[str, int], tuple[Histogram, Counter, Counter]] = {}
         self._pending: Sums[str] = Sums()
         self.bytes_up = self.bytes_down = 0
@@ -56,6 +73,10 @@ class Metrics:
     def observe_round(self, phase: str, seconds: float) -> None:
         """A round is over."""
         self._rounds.labels(phase).observe(max(0.0, seconds))
+
+    def observe_database(self, kind: str, seconds: float) -> None:
+        """A transaction is over."""
+        self._database.labels(kind).observe(seconds)
 
     def take_refusals(self) -> dict[str, int]:
         """What was refused to devices in rounds since the last call."""
@@ -119,6 +140,10 @@ class _Gauges(Collector):
         for number, name in enumerate(PHASES):
             phases.add_metric([name], float(number == phase))
         yield phases
+        devices = GaugeMetricFamily("fedrap_devices", "Enrolled devices.", labels=["state"])
+        for name in [name for name in found if name.startswith("devices_")]:
+            devices.add_metric([name.removeprefix("devices_")], found.pop(name))
+        yield devices
         for name, value in found.items():
             yield GaugeMetricFamily(f"fedrap_{name}", _ABOUT[name], value=value)
 
@@ -128,9 +153,11 @@ _ABOUT = {
     "round_assigned": "Slots given in the open round.",
     "round_accepted": "Updates kept in the open round.",
     "round_age_seconds": "How long the open round has been open.",
+    "round_max_seconds": "How long a round may be open.",
     "release_version": "The latest version of C.",
     "release_step": "Rounds that were released.",
-    "rounds_total": "Rounds of the whole task.",
+    "task_rounds": "Rounds of the whole task.",
+    "database_serves": "1 while the database does, as far as was last seen.",
     "common_items": "Rows of C.",
     "common_zeros": "Share of C that is exactly zero.",
     "epsilon_promised": "Epsilon of a device that takes part K times; infinite without noise.",

@@ -13,6 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from fedrap_coordinator.errors import Refusal, refusal_of
+from fedrap_coordinator.http.limits import shortened
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
 
@@ -52,32 +53,41 @@ def answer_problems(uniform: Callable[[], float]) -> Middleware:
         try:
             return await handler(request)
         except Exception as error:
-            return answer_for(error, request, uniform)
+            return answer_for(error, request, uniform, request.remote or "")
 
     return around
 
 
 def answer_for(
-    error: Exception, request: web.Request, uniform: Callable[[], float]
+    error: Exception, request: web.Request, uniform: Callable[[], float], address: str
 ) -> web.StreamResponse:
     """The answer to a request whose handler raised `error`; bugs are a plain 500.
+
+    It carries a number, Fedrap-Request, that stands in the log beside the route, so that what a
+    developer saw can be found. Of the address the log has the network.
 
     Raises:
         web.HTTPException: it was no error but another way to answer.
     """
-    if isinstance(error, FedRapError):
-        refusal = refusal_of(error, uniform)
-        if refusal is not None:
-            log.info("refused", extra={"problem": refusal.problem.code})
-            return problem_response(refusal)
+    number = f"{int(uniform() * 2**32):08x}"
+    told = {
+        "route": request.match_info.route.name or "?",
+        "request": number,
+        "address": shortened(address),
+    }
+    if isinstance(error, FedRapError) and (refusal := refusal_of(error, uniform)) is not None:
+        log.info("refused", extra={"problem": refusal.problem.code} | told)
     elif isinstance(error, web.HTTPException):
         if error.status < 400:
             raise error
-        return problem_response(Refusal(_HTTP_ERRORS.get(error.status, problems.MALFORMED)))
-    # A bug: the traceback goes to the log, nothing of it to the caller.
-    name = request.match_info.route.name or "?"
-    log.error("internal error", extra={"route": name}, exc_info=error)
-    return problem_response(Refusal(problems.INTERNAL))
+        refusal = Refusal(_HTTP_ERRORS.get(error.status, problems.MALFORMED))
+        log.info("refused", extra={"problem": refusal.problem.code} | told)
+    else:  # A bug: the traceback goes to the log, nothing of it to the caller.
+        refusal = Refusal(problems.INTERNAL)
+        log.error("internal error", extra=told, exc_info=error)
+    answer = problem_response(refusal)
+    answer.headers["Fedrap-Request"] = number
+    return answer
 
 
 def problem_response(refusal: Refusal) -> web.Response:

@@ -31,8 +31,8 @@ class RoundTotal:
 class Aggregator(Protocol):
     """Tells which updates can be counted, and what those of a round sum up to."""
 
-    def check(self, update: Update, common: CommonItems) -> None:
-        """Returns when the update can be counted. Called in a worker thread.
+    def check(self, update: Update, common: CommonItems, plan: Plan) -> None:
+        """Returns when the update can be counted in a round of that plan. In a worker thread.
 
         Raises:
             FedRapError: it cannot; `errors.refusal_of` has the answer for the device.

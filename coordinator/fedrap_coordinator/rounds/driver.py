@@ -30,6 +30,9 @@ from fedrap_coordinator.rounds.releases import (
     next_model,
     plan_after,
     publish,
+    unscaled,
+    with_state,
+    without_state,
 )
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
@@ -313,7 +316,7 @@ class RoundDriver:
             model = await asyncio.to_thread(self._published, made, None, self._sources.clock())
             await self._store.add_release(model.stored, None)
             await self._keep_entry(model)
-            self.model = model
+            self.model = without_state(model)
 
     def _published(self, made: Model, before: Model | None, now: float) -> Model:
         """Signed, and held against what was published before; raises PublishedBefore."""
@@ -375,11 +378,12 @@ class RoundDriver:
             await self._refresh()
             return
         await self._keep_entry(made)
-        self.model = made
+        self.model = without_state(made)
         log.info("released", extra={"version": made.stored.version, "updates": made.stored.devices})
         self._timing.end(round_)
         self._adopt(None)
-        await self._store.prune_releases(self._settings.releases.keep)
+        kept = self._settings.releases
+        await self._store.prune_releases(kept.keep, kept.keep_states)
 
     async def _next_release(self, round_: Round, model: Model) -> Model:
         """The version after `model`, from what the round collected. Nothing is written here.
@@ -397,10 +401,12 @@ class RoundDriver:
         )
         self._reached("summed")
         attributes = await self._store.shared_attributes(model.common.size)  # of items that are new
+        if model.common.sequence is not None:
+            model = with_state(model, await self._store.learner(model.stored.version))
+        total = unscaled(summed.total, self.plan.method)
         made = await asyncio.to_thread(
-            self._learn, self.task, model, summed.total, extent, self._settings, summed.clip,
-            attributes,
-        )  # fmt: skip
+            self._learn, self.task, model, total, extent, self._settings, summed.clip, attributes
+        )
         self._reached("learnt")
         await asyncio.to_thread(self._keyring.claim_step, self.task, round_.step, summed.updates)
         self._reached("step claimed")

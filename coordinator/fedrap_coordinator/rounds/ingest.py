@@ -32,6 +32,7 @@ from fedrap_coordinator.sources import Clock
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import FedRapError
 from fedrap_core.model import CommonItems
+from fedrap_core.plan import Plan
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.keys import public_from_point
@@ -45,11 +46,12 @@ Job: TypeAlias = Callable[[], object]
 
 @dataclass(frozen=True)
 class RoundContext:
-    """What an update is held against: its round's offer and C; and the offer as it is sent."""
+    """What an update is held against: its round's offer, C and plan; the offer as it is sent."""
 
     offer: Offer
     signed: Signed
     common: CommonItems
+    plan: Plan
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ class Ingest:
         try:
             update = read_update(signed.body, self._max_body_bytes)
             check_envelope(update, context.offer, signed.device)
-            self._aggregator.check(update, context.common)
+            self._aggregator.check(update, context.common, context.plan)
         except FedRapError as error:
             refusal = refusal_of(error, lambda: 0.0)
             if refusal is None:

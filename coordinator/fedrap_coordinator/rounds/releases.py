@@ -19,13 +19,32 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fedrap_coordinator.domain.cold_start import start_rows
 from fedrap_coordinator.domain.records import Attribute, Extent, Facts, StoredRelease
 from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.rounds.sequence_state import (
+    fits,
+    grow_learner,
+    learn_sequence,
+    learner_after,
+    pack_learner,
+    published,
+)
 from fedrap_coordinator.settings import Settings
 from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.model import CommonItems
 from fedrap_core.paper.averaging import average_step
-from fedrap_core.plan import PaperMethod, Plan
+from fedrap_core.plan import (
+    OFF,
+    AnyScoring,
+    Method,
+    PaperMethod,
+    Plan,
+    Scoring,
+    SolveMethod,
+    sequence_of,
+)
 from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.sequence.server_step import SequenceLearner, start_learner
 from fedrap_core.solve.server_step import Learner, RoundSum, learn_step, withheld_rows
+from fedrap_core.sparse import RowPart
 from fedrap_core.wire.authority import entry_digest, sign_release
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
@@ -59,6 +78,25 @@ class Model:
     common: CommonItems
     message: Release
     encoded: EncodedRelease
+
+
+def with_state(model: Model, learner: bytes | None) -> Model:
+    """With the state of the sequence part, which is read for a step alone: it is large."""
+    return replace(model, stored=replace(model.stored, learner=learner))
+
+
+def without_state(model: Model) -> Model:
+    """As it is held for serving."""
+    return with_state(model, None)
+
+
+def unscaled(total: RoundSum, method: Method) -> RoundSum:
+    """A round's sum with the sequence part as devices computed it, before the plan's scale."""
+    part = sequence_of(method)
+    if part is None:
+        return total
+    parts = tuple(RowPart(one.rows, one.values / part.scale) for one in total.parts)
+    return replace(total, parts=parts)
 
 
 def encode_release(stored: StoredRelease) -> EncodedRelease:
@@ -96,7 +134,12 @@ def first_model(task: bytes, extent: Extent, settings: Settings) -> Model:
     paper = isinstance(settings.method, PaperMethod)
     spread = settings.averaging.spread if paper else settings.learning.spread
     rows = rng.normal(0.0, spread, (extent.items, settings.method.dim))
-    return _build(task, _Next(1, 0, 0), extent.catalogue, quantize_rows(rows), None, settings)
+    wanted, learner = sequence_of(settings.method), None
+    if wanted is not None:
+        learner = start_learner(extent.items, wanted, settings.sequence, rng)
+    return _build(
+        task, _Next(1, 0, 0), extent.catalogue, quantize_rows(rows), None, settings, learner
+    )
 
 
 def recovered_model(model: Model, version: int, step: int) -> Model:
@@ -105,7 +148,7 @@ def recovered_model(model: Model, version: int, step: int) -> Model:
     The noise of a step follows from key, task and step. To sum other updates under a step that the
     world has seen would let it subtract one release from the other, noise and all.
     """
-    common, m = CommonItems(version, model.common.items), model.message
+    common, m = replace(model.common, version=version), model.message
     message = pack_release(
         m.task, step, common, m.catalogue, m.scoring, m.clip, ~served_rows(m.withheld, m.size)
     )
@@ -119,7 +162,8 @@ def restored_model(model: Model, old: StoredRelease, attributes: Sequence[Attrib
 
     The step stays that of `model`: rounds that were made stay made, and what was charged for them
     stays charged. It is made of what was published, so it costs nothing. Items that came since
-    `old` keep their rows and start anew from their neighbours.
+    `old` keep their rows and start anew from their neighbours. The sequence part learns on from the
+    state of `old` where that was kept, else from its int8 rows with moments that start anew.
 
     Raises:
         BrokenModel: the old release is damaged.
@@ -129,19 +173,32 @@ def restored_model(model: Model, old: StoredRelease, attributes: Sequence[Attrib
     rows, fresh = past.common.items, model.common.size - past.common.size
     if fresh > 0:
         rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, attributes))
-    common, latest = CommonItems(version, rows), model.message
+    sequence, learner = past.common.sequence, None
+    if sequence is not None:
+        state = learner_after(old.learner, sequence, old.step)
+        state = grow_learner(state, model.common.size, attributes)
+        sequence, learner = published(state), pack_learner(state)
+    common, latest = CommonItems(version, rows, sequence), model.message
     shown = served_rows(past.message.withheld, past.common.size)
     withheld = np.zeros(common.size, dtype=np.bool_)
     withheld[: past.common.size] = ~shown
     withheld[past.common.size :] = not np.all(shown)  # new ones wait where others had to
     message = pack_release(
-        latest.task, step, common, latest.catalogue, latest.scoring, past.message.clip,
-        withheld,
+        latest.task, step, common, latest.catalogue, _scoring_of(latest, past.message),
+        past.message.clip, withheld,
     )  # fmt: skip
     stored = StoredRelease(
-        version, step, old.devices, encode(message), old.gram, old.version, support=old.support
-    )
+        version, step, old.devices, encode(message), old.gram, old.version, support=old.support,
+        learner=learner,
+    )  # fmt: skip
     return _unsigned(stored, common, message)
+
+
+def _scoring_of(latest: Release, past: Release) -> AnyScoring:
+    """Today's scoring, but window and kernels of the sequence part are those of its rows."""
+    if not (isinstance(latest.scoring, Scoring) and isinstance(past.scoring, Scoring)):
+        return latest.scoring
+    return msgspec.structs.replace(latest.scoring, sequence=past.scoring.sequence)
 
 
 def publish(
@@ -188,8 +245,16 @@ def check_settings(settings: Settings, model: Model) -> None:
 
 
 def plan_after(model: Model, settings: Settings) -> Plan:
-    """The plan of the round that starts from `model`, with the clip that the last one led to."""
-    plan = settings.plan()
+    """The plan of the round that starts from `model`, with the clip that the last one led to.
+
+    Where the settings have a sequence part that `model` has no rows of, this round goes without it;
+    the release that it makes has them.
+    """
+    plan, wanted = settings.plan(), sequence_of(settings.method)
+    if wanted is not None and not fits(model.common.sequence, wanted):
+        assert isinstance(plan.method, SolveMethod)
+        method = msgspec.structs.replace(plan.method, sequence=OFF)
+        plan = msgspec.structs.replace(plan, method=method)
     if plan.privacy.adapt is None or not model.message.clip:
         return plan
     privacy = msgspec.structs.replace(plan.privacy, clip=model.message.clip)
@@ -228,7 +293,28 @@ def next_model(
     if fresh > 0:
         rows = _grown(rows, start_rows(learnt.common, fresh, attributes))
     made = _Next(model.stored.version + 1, step, total.devices, clip)
-    return _build(task, made, extent.catalogue, rows, learnt, settings)
+    learner = _learnt_sequence(model, total, settings, learnt)
+    if learner is not None:
+        learner = grow_learner(learner, rows.shape[0], attributes)
+    return _build(task, made, extent.catalogue, rows, learnt, settings, learner)
+
+
+def _learnt_sequence(
+    model: Model, total: RoundSum, settings: Settings, learnt: Learner
+) -> SequenceLearner | None:
+    """The sequence part after a round; a new one where `model` has none that fits."""
+    wanted, rows = sequence_of(settings.method), model.common.sequence
+    if wanted is None:
+        return None
+    if rows is None or not fits(rows, wanted):
+        rng = np.random.default_rng([settings.seed, model.stored.step])
+        return start_learner(model.common.size, wanted, settings.sequence, rng)
+    learner = learner_after(model.stored.learner, rows, model.stored.step)
+    if not total.parts:  # the round was opened without it
+        return learner
+    return learn_sequence(
+        learner, total.parts, total.devices, settings.sequence, settings.learning, learnt.support
+    )
 
 
 def _grown(rows: QuantizedRows, fresh: npt.NDArray[np.float64]) -> QuantizedRows:
@@ -261,9 +347,11 @@ def _build(
     rows: QuantizedRows,
     learnt: Learner | None,
     settings: Settings,
+    learner: SequenceLearner | None,
 ) -> Model:
     """`learnt` is None for the first one, which withholds nothing: it has learnt nothing."""
-    common = CommonItems(made.version, rows)
+    sequence = None if learner is None else published(learner)
+    common = CommonItems(made.version, rows, sequence)
     withheld, gram, support = None, None, None
     if learnt is not None:
         gram, support = _to_bytes(learnt.gram), _to_bytes(learnt.support)
@@ -273,8 +361,9 @@ def _build(
         task, made.step, common, catalogue, settings.released_scoring(), made.clip, withheld
     )
     stored = StoredRelease(
-        made.version, made.step, made.devices, encode(message), gram, support=support
-    )
+        made.version, made.step, made.devices, encode(message), gram, support=support,
+        learner=None if learner is None else pack_learner(learner),
+    )  # fmt: skip
     return _unsigned(stored, common, message)
 
 

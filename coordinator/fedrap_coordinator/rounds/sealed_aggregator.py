@@ -18,9 +18,10 @@ from fedrap_coordinator.rounds.aggregation import RoundTotal, read_update
 from fedrap_core.aggregate import Accumulator
 from fedrap_core.errors import BrokenModel, FedRapError
 from fedrap_core.model import CommonItems
+from fedrap_core.parts import more_parts
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.privacy.mechanisms import adapted_clip, task_noise_key
-from fedrap_core.sparse import RowUpdate
+from fedrap_core.sparse import Part, RowUpdate
 from fedrap_core.wire.messages import Update
 from fedrap_core.wire.seal import open_update
 from fedrap_core.wire.share import decode_share
@@ -40,9 +41,10 @@ class SealedAggregator:
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
 
-    def check(self, update: Update, common: CommonItems) -> None:
+    def check(self, update: Update, common: CommonItems, plan: Plan) -> None:
         """See `Aggregator`; MalformedMessage, UnsupportedVersion, WrongShape or NotFinite."""
-        open_share(update, self._keyring.private(update.seal_id), common.size, common.dim)
+        private, parts = self._keyring.private(update.seal_id), more_parts(plan.method, common.size)
+        open_share(update, private, common.size, common.dim, parts)
 
     async def total(
         self,
@@ -54,7 +56,8 @@ class SealedAggregator:
     ) -> RoundTotal:
         """See `Aggregator`."""
         rule = plan.privacy
-        accumulator = Accumulator(common.size, common.dim, rule.clip, rule.row_clip)
+        parts = more_parts(plan.method, common.size)
+        accumulator = Accumulator(common.size, common.dim, rule.clip, rule.row_clip, parts)
         frozen = hashlib.sha256(b"fedrap/1 updates")  # they come in order of device
         async for some in bodies:
             await asyncio.to_thread(self._add, accumulator, some, frozen)
@@ -72,7 +75,7 @@ class SealedAggregator:
             try:
                 update = read_update(body, self._max_body_bytes)
                 private = self._keyring.private(update.seal_id)
-                accumulator.add(open_share(update, private, size, dim))
+                accumulator.add(open_share(update, private, size, dim, accumulator.parts))
             except FedRapError:  # each was opened once before it was stored
                 log.exception("a stored update does not open; was a key lost?")
 
@@ -90,13 +93,17 @@ def _noised(
 
 
 def open_share(
-    update: Update, private: ec.EllipticCurvePrivateKey, size: int, dim: int
+    update: Update,
+    private: ec.EllipticCurvePrivateKey,
+    size: int,
+    dim: int,
+    parts: Sequence[Part] = (),
 ) -> RowUpdate:
-    """The plaintext share, checked against the model's shape.
+    """The plaintext share, checked against the model's shape and the plan's other parts.
 
     Raises:
         MalformedMessage, UnsupportedVersion, WrongShape, NotFinite: it cannot be counted.
     """
-    share = decode_share(open_update(update, private), dim)
-    share.check(size, dim)
+    share = decode_share(open_update(update, private), dim, parts)
+    share.check(size, dim, parts)
     return share

@@ -67,7 +67,7 @@ class Slots:
         if self._context is None or self._context.offer.round != round_id:
             offer = self._offer(round_, model)  # the same for all, so it is signed once
             signed = sign_message(self._keyring.authority, offer)
-            self._context = RoundContext(offer, signed, model.common)
+            self._context = RoundContext(offer, signed, model.common, self._driver.plan)
         return self._context
 
     def limit_rate(self, device: bytes) -> None:

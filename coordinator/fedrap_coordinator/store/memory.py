@@ -81,6 +81,7 @@ class MemoryStore:
     _rounds: dict[bytes, tuple[Round, bytes]] = field(default_factory=dict)
     _closed: dict[bytes, float] = field(default_factory=dict)
     _releases: dict[int, StoredRelease] = field(default_factory=dict)
+    _learners: dict[int, bytes] = field(default_factory=dict)  # by version of the release
     _history: dict[int, ReleaseRow] = field(default_factory=dict)
     _log: dict[int, bytes] = field(default_factory=dict)  # version -> signed entry
     _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
@@ -314,7 +315,9 @@ class MemoryStore:
         if release.version in self._history:
             raise AlreadyReleased(f"version {release.version} was released before")
         self._append([release.entry] if release.entry else [])
-        self._releases[release.version] = release
+        self._releases[release.version] = replace(release, learner=None)
+        if release.learner is not None:
+            self._learners[release.version] = release.learner
         self._history[release.version] = ReleaseRow(
             release.version, release.step, release.devices, release.restores, release.facts, True
         )
@@ -356,6 +359,9 @@ class MemoryStore:
             version = max(self._releases, default=-1)
         return self._releases.get(version)
 
+    async def learner(self, version: int) -> bytes | None:
+        return self._learners.get(version)
+
     async def release_history(self, count: int) -> Sequence[ReleaseRow]:
         rows = sorted(self._history.values(), key=lambda row: row.version, reverse=True)[:count]
         return [replace(row, kept=row.version in self._releases) for row in rows]
@@ -378,7 +384,9 @@ class MemoryStore:
                 self._close(round_.id, Phase.ABANDONED, release.facts.made_at)
         self._written(audit, True)
 
-    async def prune_releases(self, keep: int) -> int:
+    async def prune_releases(self, keep: int, states: int = 1) -> int:
+        newest = sorted(self._releases)[-max(1, min(keep, states)) :]
+        self._learners = {at: raw for at, raw in self._learners.items() if at in newest}
         dropped = sorted(self._releases)[: -max(1, keep)]
         for version in dropped:
             del self._releases[version]

@@ -109,12 +109,18 @@ def to_schema_6(db: sa.Connection) -> None:
     t.metadata.create_all(db, tables=[t.release_log])
 
 
+def to_schema_7(db: sa.Connection) -> None:
+    """The state of the sequence part, with the releases that have one."""
+    t.metadata.create_all(db, tables=[t.learner])
+
+
 STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: to_schema_2,
     3: to_schema_3,
     4: to_schema_4,
     5: to_schema_5,
     6: to_schema_6,
+    7: to_schema_7,
 }
 
 

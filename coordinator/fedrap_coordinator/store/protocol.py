@@ -209,6 +209,10 @@ class Store(Protocol):
         """A version of C, or the latest."""
         ...
 
+    def learner(self, version: int) -> Awaitable[bytes | None]:
+        """The state of the sequence part that was kept with a release; None: none, or dropped."""
+        ...
+
     def sign_release(self, release: StoredRelease) -> Awaitable[None]:
         """Begin the log with a release that was made before there was one: its body and entry.
 
@@ -240,8 +244,11 @@ class Store(Protocol):
         """
         ...
 
-    def prune_releases(self, keep: int) -> Awaitable[int]:
-        """Drop the bodies of all but the last `keep` releases; returns how many were dropped."""
+    def prune_releases(self, keep: int, states: int = 1) -> Awaitable[int]:
+        """Drop the bodies of all but the last `keep` releases; returns how many were dropped.
+
+        Of their states of the sequence part the last `states` stay.
+        """
         ...
 
     def add_quality(self, quality: Quality, audit: AuditEntry | None = None) -> Awaitable[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 6  # migrations.py brings older databases here
+SCHEMA = 7  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -82,6 +82,14 @@ release = sa.Table(
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("gram", sa.LargeBinary),
     sa.Column("support", sa.LargeBinary),
+)
+
+learner = sa.Table(  # state of the sequence part with a release, in pieces
+    "learner",
+    metadata,
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
 )
 
 release_fact = sa.Table(  # what stays known of a release after its body was dropped

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -73,12 +73,23 @@ def _counts(db: sa.Connection) -> Counts:
     )
 
 
+Kind = Literal["read", "write"]
+Observed = Callable[[Kind, float], None]  # a transaction took so many seconds, its wait included
+
+
+def _seen_by_nobody(kind: Kind, seconds: float) -> None:
+    pass
+
+
 class SqlStore:
     """A store behind a URL such as `sqlite:///fedrap.sqlite` or `postgresql://host/fedrap`."""
 
-    def __init__(self, url: str, reached: Reached = pass_by) -> None:
+    def __init__(
+        self, url: str, reached: Reached = pass_by, observed: Observed = _seen_by_nobody
+    ) -> None:
         self._engine = open_engine(url)
         self._reached = reached
+        self._observed = observed
         sqlite = self._engine.dialect.name == "sqlite"
         # SQLite has one writer, so it gets one thread; waiting for that thread is the only lock.
         # Its readers see what was committed and wait for nobody; there are two, so that a pass
@@ -92,13 +103,21 @@ class SqlStore:
 
     def transact(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Run `body(connection, ...)` as one transaction."""
-        loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._writers, lambda: self._transact(body, *args, **kwargs))
+        return self._run(self._writers, "write", lambda: self._transact(body, *args, **kwargs))
 
     def read(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Like `transact`, for a body that writes nothing."""
+        return self._run(self._readers, "read", lambda: self._read(body, *args, **kwargs))
+
+    def _run(
+        self, threads: ThreadPoolExecutor, kind: Kind, work: Callable[[], T]
+    ) -> asyncio.Future[T]:
+        """In a thread; from here to the end is what a request waits for."""
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._readers, lambda: self._read(body, *args, **kwargs))
+        begun = loop.time()
+        running = loop.run_in_executor(threads, work)
+        running.add_done_callback(lambda _: self._observed(kind, loop.time() - begun))
+        return running
 
     def _transact(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         for last in (False, False, True):
@@ -187,6 +206,7 @@ class SqlStore:
     add_release = transaction(sql_rounds.add_release)
 
     release = reading(sql_releases.release)
+    learner = reading(sql_releases.learner)
     sign_release = transaction(sql_releases.sign_release)
     log = reading(sql_releases.log)
     release_history = reading(sql_releases.release_history)

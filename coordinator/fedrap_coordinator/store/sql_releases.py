@@ -21,6 +21,7 @@ from fedrap_coordinator.store.sql_admin import audited
 from fedrap_core.wire.authority import read_entry
 
 _OVER = tuple(phase.value for phase in OVER)
+PIECE = 8 * 1024 * 1024  # bytes of a state in one row: neither database likes rows of gigabytes
 
 
 def insert_release(db: sa.Connection, release: StoredRelease) -> None:
@@ -51,6 +52,10 @@ def insert_release(db: sa.Connection, release: StoredRelease) -> None:
             )
         )
         _append(db, [release.entry] if release.entry else [])
+        for start in range(0, len(release.learner or b""), PIECE):
+            piece = (release.learner or b"")[start : start + PIECE]
+            at = {"version": release.version, "number": start // PIECE}
+            db.execute(t.learner.insert().values(**at, body=piece))
     except IntegrityError as error:
         raise AlreadyReleased(f"step {release.step} or its version was released before") from error
 
@@ -62,6 +67,13 @@ def _append(db: sa.Connection, entries: Sequence[bytes]) -> None:
         db.execute(
             t.release_log.insert().values(version=entry.version, before=entry.before, entry=signed)
         )
+
+
+def learner(db: sa.Connection, version: int) -> bytes | None:
+    """The state of the sequence part with a release."""
+    c = t.learner.c
+    pieces = db.scalars(sa.select(c.body).where(c.version == version).order_by(c.number))
+    return b"".join(bytes(piece) for piece in pieces) or None
 
 
 def sign_release(db: sa.Connection, release: StoredRelease) -> None:
@@ -127,10 +139,17 @@ def roll_back(
     audited(db, audit, None)
 
 
-def prune_releases(db: sa.Connection, keep: int) -> int:
-    """Drop all bodies but the last `keep`; facts stay."""
+def prune_releases(db: sa.Connection, keep: int, states: int = 1) -> int:
+    """Drop all bodies but the last `keep`, and all states but the last `states`; facts stay."""
     v = t.release.c.version
-    last = db.scalar(sa.select(v).order_by(v.desc()).offset(max(1, keep) - 1).limit(1))
+
+    def last_of(count: int) -> int | None:
+        return db.scalar(sa.select(v).order_by(v.desc()).offset(max(1, count) - 1).limit(1))
+
+    newest = last_of(min(keep, states))
+    if newest is not None:
+        db.execute(t.learner.delete().where(t.learner.c.version < newest))
+    last = last_of(keep)
     if last is None:
         return 0
     return int(db.execute(t.release.delete().where(v < last)).rowcount)

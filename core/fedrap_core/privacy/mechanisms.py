@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,38 +20,38 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedrap_core.plan import Adapt, Privacy
 from fedrap_core.privacy.banded import INDEPENDENT, inverse_series
-from fedrap_core.sparse import RowUpdate
+from fedrap_core.sparse import RowPart, RowUpdate
 
 NOISE_KEY_BYTES = 32
 CLIP_RANGE = (1e-6, 1e6)  # where an adapted clip stays
 
 
 def clip_to_norm(update: RowUpdate, limit: float) -> RowUpdate:
-    """The whole update, rows and Gram matrix together, scaled down to norm `limit` at most."""
+    """The whole update, all its parts together, scaled down to norm `limit` at most."""
     norm = update.norm()
-    if norm <= limit:
-        return update
-    factor = limit / norm
-    return RowUpdate(update.rows, update.values * factor, update.packed_gram * factor, update.fits)
+    return update if norm <= limit else update.scaled(limit / norm)
 
 
 def clip_rows(update: RowUpdate, limit: float | None) -> RowUpdate:
     """Each row scaled down to norm `limit` at most; no item gets more of one device than that."""
     if limit is None:
         return update
-    norms = np.sqrt(np.sum(update.values**2, axis=1))  # (n,)
+    parts = tuple(RowPart(part.rows, _clipped(part.values, limit)) for part in update.parts)
+    return replace(update, values=_clipped(update.values, limit), parts=parts)
+
+
+def _clipped(rows: npt.NDArray[np.float64], limit: float) -> npt.NDArray[np.float64]:
+    norms = np.sqrt(np.sum(rows**2, axis=1))  # (n,)
     if np.all(norms <= limit):
-        return update
-    values = update.values * np.minimum(1.0, limit / np.maximum(norms, limit))[:, None]
-    return RowUpdate(update.rows, values, update.packed_gram, update.fits)
+        return rows
+    return np.asarray(rows * np.minimum(1.0, limit / np.maximum(norms, limit))[:, None])
 
 
 def clip_share(update: RowUpdate, privacy: Privacy) -> RowUpdate:
     """What a device sends: rows clipped, then the whole, with its bit where the clip adapts."""
     update = clip_rows(update, privacy.row_clip)
     fits = 0 if privacy.adapt is None else 1 if update.norm() <= privacy.clip else -1
-    clipped = clip_to_norm(update, privacy.clip)
-    return RowUpdate(clipped.rows, clipped.values, clipped.packed_gram, fits)
+    return replace(clip_to_norm(update, privacy.clip), fits=fits)
 
 
 def adapted_clip(clip: float, adapt: Adapt, fitting: float, devices: int) -> float:

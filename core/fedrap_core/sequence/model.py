@@ -18,11 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.errors import BrokenModel
-from fedrap_core.model import History, Rows
-from fedrap_core.plan import SequenceMethod
+from fedrap_core.model import History, Rows, SequenceRows
+from fedrap_core.plan import SequenceMethod, SequenceScoring
+from fedrap_core.quantize import quantize_rows
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
+
+Kernels = SequenceMethod | SequenceScoring  # both say what q is made of
 
 FADED = 1e-4  # exp(-l/tau) below this is zero: nobody would see it, and most inputs are that old
 
@@ -59,24 +62,54 @@ class SequenceItems:
         """P of some items: (len(rows), k)."""
         return np.asarray(self.outputs[rows] + self.offsets[rows])
 
+    def take(self, rows: Rows) -> Matrix:
+        """C of some items: (len(rows), k)."""
+        return np.asarray(self.outputs[rows])
+
     def scores(self, queries: Matrix, kappa: float = 1.0) -> Matrix:
         """<q, C_j> + kappa·b_j of every item: (len(queries), m)."""
         return np.asarray(queries @ self.outputs.T + kappa * self.bias)
 
 
-def window(history: History, method: SequenceMethod) -> Rows:
+def to_rows(items: SequenceItems) -> SequenceRows:
+    """As a release has them: int8 rows, float32 bias and kernels.
+
+    Raises:
+        NotFinite: a number is absurdly large.
+        BrokenModel: it is not as large, but no device would take it.
+    """
+    return SequenceRows(
+        quantize_rows(items.outputs),
+        quantize_rows(items.offsets),
+        items.bias.astype(np.float32),
+        items.kernels.astype(np.float32),
+    )
+
+
+def from_rows(rows: SequenceRows) -> SequenceItems:
+    """What devices work with, in float64."""
+    return SequenceItems(
+        rows.outputs.to_float().astype(np.float64),
+        rows.offsets.to_float().astype(np.float64),
+        rows.bias.astype(np.float64),
+        rows.kernels.astype(np.float64),
+    )
+
+
+def window(history: History, method: Kernels) -> Rows:
     """The newest interactions, oldest first: (n,), n at most `longest`.
 
-    Without order an item counts once: among all others it would predict itself.
+    What speaks against an item is left out. Without order an item counts once: among all others it
+    would predict itself.
     """
-    rows = history.rows
+    rows = history.liked().rows
     if not method.ordered:
         _, first = np.unique(rows, return_index=True)
         rows = rows[np.sort(first)]
     return rows[: method.longest][::-1].astype(np.int64)
 
 
-def fading(method: SequenceMethod, count: int) -> Matrix:
+def fading(method: Kernels, count: int) -> Matrix:
     """exp(-l/tau_s) for l = 0 … count - 1, before it is scaled: (S, count)."""
     if not method.ordered:
         return np.ones((1, count))
@@ -85,7 +118,7 @@ def fading(method: SequenceMethod, count: int) -> Matrix:
     return np.where(fade < FADED, 0.0, fade)
 
 
-def kernel_weights(method: SequenceMethod, count: int) -> Matrix:
+def kernel_weights(method: Kernels, count: int) -> Matrix:
     """w_s(l) of `count` inputs, l = 0 the newest: (S, count)."""
     fade = fading(method, count)
     # The root keeps |h| about as long however many inputs there are.

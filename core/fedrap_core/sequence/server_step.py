@@ -24,8 +24,8 @@ import numpy.typing as npt
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import Rows
 from fedrap_core.plan import Count, NotNegative, Positive, SequenceMethod
-from fedrap_core.sequence.device_share import RowPart
 from fedrap_core.sequence.model import SequenceItems
+from fedrap_core.sparse import RowPart
 
 Floats = npt.NDArray[np.float64]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -84,7 +84,8 @@ class SequenceLearner:
     offsets: Moments
     bias: Moments
     kernels: Moments
-    steps: int = 0
+    steps: int = 0  # that were made; says where in the schedule the next one is
+    since: int = 0  # at which of them the moments began
 
 
 def start_learner(
@@ -93,13 +94,19 @@ def start_learner(
     """C drawn, Delta and b zero, and all kernels alike."""
     outputs = rng.normal(0.0, learning.spread, (size, method.dim))  # (m, k)
     kernels = np.full((method.kernels, method.dim), learning.kernel)  # (S, k)
-    items = SequenceItems(outputs, np.zeros_like(outputs), np.zeros(size), kernels)
+    return begin_learner(SequenceItems(outputs, np.zeros_like(outputs), np.zeros(size), kernels))
+
+
+def begin_learner(items: SequenceItems, steps: int = 0) -> SequenceLearner:
+    """From these items on, after so many steps, with moments that begin anew."""
     return SequenceLearner(
         items,
         Moments.none(items.outputs),
         Moments.none(items.offsets),
         Moments.none(items.bias),
         Moments.none(items.kernels),
+        steps,
+        steps,
     )
 
 
@@ -129,8 +136,10 @@ def sequence_step(
     share = rate_share(learning, state.steps)
     rate = learning.rate * share
 
+    counted = steps - state.since
+
     def move(theta: Floats, moments: Moments, part: RowPart) -> tuple[Floats, Moments]:
-        return _adam(theta, moments, part, steps, rate, learning.decay, learning)
+        return _adam(theta, moments, part, counted, rate, learning.decay, learning)
 
     # An item as input is C + Delta: what moves the sum moves both.
     rows = np.union1d(total.inputs.rows, total.outputs.rows)  # (t,)
@@ -143,10 +152,10 @@ def sequence_step(
     bias, of_bias = move(items.bias, state.bias, popularity)
     every = RowPart(np.arange(len(items.kernels)), total.kernels)
     kernels, of_kernels = _adam(
-        items.kernels, state.kernels, every, steps, learning.kernel_rate * share, 0.0, learning
+        items.kernels, state.kernels, every, counted, learning.kernel_rate * share, 0.0, learning
     )
     moved = SequenceItems(outputs, offsets, bias, kernels)
-    return SequenceLearner(moved, of_outputs, of_offsets, of_bias, of_kernels, steps)
+    return SequenceLearner(moved, of_outputs, of_offsets, of_bias, of_kernels, steps, state.since)
 
 
 def _adam(

@@ -13,9 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrap_core.model import History, Rows
-from fedrap_core.plan import SequenceMethod
-from fedrap_core.sequence.model import Matrix, SequenceItems, Vector, kernel_weights, window
+from fedrap_core.model import History, Rows, SequenceRows
+from fedrap_core.sequence.model import (
+    Kernels,
+    Matrix,
+    SequenceItems,
+    Vector,
+    kernel_weights,
+    window,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +45,14 @@ class SequenceReasons:
     popularity: Vector  # (len(rows),) kappa·b_j
 
 
-def derive_query(items: SequenceItems, history: History, method: SequenceMethod) -> SequenceUser:
+def derive_query(
+    items: SequenceItems | SequenceRows, history: History, method: Kernels
+) -> SequenceUser:
     """q of a user whose history, newest first, is given."""
     rows = window(history, method)[::-1]  # (n,) newest first
     scales = kernel_weights(method, len(rows)).T @ items.kernels  # (n, k) v_l
     found, first, where = np.unique(rows, return_index=True, return_inverse=True)
-    pieces = np.zeros((len(found), items.outputs.shape[1]))
+    pieces = np.zeros((len(found), items.kernels.shape[1]))
     np.add.at(pieces, where, scales * items.inputs(rows))
     order = np.argsort(first, kind="stable")
     return SequenceUser(found[order], pieces[order])

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import Rows
 from fedrap_core.plan import Count, NotNegative, Positive, SolveMethod
-from fedrap_core.sparse import nearest_semidefinite, unpack_gram
+from fedrap_core.sparse import RowPart, nearest_semidefinite, unpack_gram
 
 Floats = npt.NDArray[np.float64]
 MARGIN = 4.0  # noise of k numbers is longer than sqrt(k) + 4 deviations once in 3,000 rows
@@ -139,6 +139,7 @@ class RoundSum:
     devices: int
     bound: float = math.inf  # the longest row of one device; inf: not known, no support is counted
     spread: float = 0.0  # standard deviation of the noise in each number
+    parts: tuple[RowPart, ...] = ()  # of the plan's other parts, in their order
 
 
 def share_of_zeros(learning: Learning, step: int) -> float:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from fedrap_core.plan import AnyScoring, Dim
+from fedrap_core.plan import OFF, AnyScoring, Dim, Off
 
 Id16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 KeyId = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
@@ -115,6 +115,15 @@ class Update(Message, frozen=True, kw_only=True, tag="update"):
     sealed: bytes
 
 
+class SharePart(msgspec.Struct, frozen=True, kw_only=True):
+    """One more part of a share, int8 with scales; the plan says how many numbers a row has."""
+
+    name: Kind  # as in parts.py
+    rows: bytes = b""  # u32 little-endian, ascending; none where all rows come
+    scales: bytes  # f32 little-endian, one per row
+    values: bytes  # i8
+
+
 class Share(Message, frozen=True, kw_only=True, tag="share"):
     """Inside `sealed`: rows of the delta of C and the folded triangle, int8 with scales."""
 
@@ -124,6 +133,8 @@ class Share(Message, frozen=True, kw_only=True, tag="share"):
     triangle_scales: bytes  # f32 little-endian, one per folded row
     triangle: bytes  # i8, k per folded row
     fits: Annotated[int, msgspec.Meta(ge=-1, le=1)] = 0  # see RowUpdate
+    # what else the plan asks for, in its order
+    parts: Annotated[list[SharePart], msgspec.Meta(max_length=8)] | Off = OFF
 
 
 class Accepted(Message, frozen=True, kw_only=True, tag="accepted"):
@@ -148,7 +159,7 @@ class ReleaseEntry(Message, frozen=True, kw_only=True, tag="release-entry"):
     catalogue: Version
     scoring: AnyScoring
     clip: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
-    model: Digest
+    model: Digest  # of all its numbers, see releases.model_hash
     withheld: Digest  # SHA-256 of the bytes that say which rows are withheld
     before: Digest  # of the entry before it; zeros for the first
 
@@ -158,6 +169,25 @@ class Log(Message, frozen=True, kw_only=True, tag="log"):
 
     entries: Annotated[list[SignedBytes], msgspec.Meta(max_length=MOST_ENTRIES)]
     head: SignedBytes = b""  # empty before the first release
+
+
+class SequenceBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Inside a release or a delta: the sequence part. A release has all rows and names none.
+
+    Bitmaps and values as in a release of C, k bits per row.
+    """
+
+    dim: Dim  # k of this part
+    kernels: Annotated[bytes, msgspec.Meta(max_length=4 * 512 * 16)]  # f32 little-endian, S x k
+    output_rows: bytes = b""  # u32 little-endian, ascending
+    output_scales: bytes  # f32 little-endian, one per row
+    output_bitmap: bytes
+    output_values: bytes  # i8
+    bias: bytes  # f32 little-endian, one per row of the outputs
+    offset_rows: bytes = b""
+    offset_scales: bytes
+    offset_bitmap: bytes
+    offset_values: bytes
 
 
 class Release(Message, frozen=True, kw_only=True, tag="release"):
@@ -177,6 +207,7 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     values: bytes  # i8, those entries
     withheld: bytes = b""  # a bit per row, lowest first: not to be recommended; empty: none
     entry: SignedBytes = b""  # of the log: a signature and a ReleaseEntry
+    sequence: SequenceBody | Off = OFF
 
 
 class Delta(Message, frozen=True, kw_only=True, tag="delta"):
@@ -200,6 +231,7 @@ class Delta(Message, frozen=True, kw_only=True, tag="delta"):
     values: bytes  # i8, those entries
     withheld: bytes = b""  # of the result, as in a release
     entry: SignedBytes = b""  # of the result
+    sequence: SequenceBody | Off = OFF  # there where the result has one
 
 
 class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):

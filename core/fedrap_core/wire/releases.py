@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.errors import BrokenModel
-from fedrap_core.model import CommonItems
-from fedrap_core.plan import AnyScoring
+from fedrap_core.model import CommonItems, Rows, SequenceRows
+from fedrap_core.plan import OFF, AnyScoring, Off
 from fedrap_core.quantize import QuantizedRows
-from fedrap_core.wire.messages import Delta, Release
+from fedrap_core.wire.messages import Delta, Release, SequenceBody
 
 MAX_RELEASE_BYTES = 256 * 1024 * 1024
 MAX_ENTRIES = 256 * 1024 * 1024  # of one message: a bitmap of zeros is an eighth of what it says
@@ -66,13 +66,29 @@ def unpack_entries(bitmap: bytes, values: bytes, rows: int, dim: int) -> Values:
 WORTH_A_DELTA = 0.6  # share of changed rows above which the whole is sent
 
 
-def model_hash(items: QuantizedRows) -> bytes:
-    """SHA-256 of shape, scales and values; a device checks it before it uses a release."""
+def model_hash(items: QuantizedRows, sequence: SequenceRows | None = None) -> bytes:
+    """SHA-256 of all the numbers of a release; a device checks it before it uses them.
+
+    Shape, scales and values of C; with a sequence part that hash again, and all of the part.
+    """
     size, dim = items.shape
     digest = hashlib.sha256(b"fedrap/1 model" + struct.pack("<II", size, dim))
-    digest.update(items.scales.astype("<f4").tobytes())
-    digest.update(np.ascontiguousarray(items.values).tobytes())
-    return digest.digest()
+    _hash_rows(digest, items)
+    if sequence is None:
+        return digest.digest()
+    kernels, dim = sequence.kernels.shape
+    both = hashlib.sha256(b"fedrap/1 sequence" + digest.digest())
+    both.update(struct.pack("<III", size, dim, kernels))
+    _hash_rows(both, sequence.outputs)
+    _hash_rows(both, sequence.offsets)
+    both.update(sequence.bias.astype("<f4").tobytes())
+    both.update(sequence.kernels.astype("<f4").tobytes())
+    return both.digest()
+
+
+def _hash_rows(digest: hashlib._Hash, rows: QuantizedRows) -> None:
+    digest.update(rows.scales.astype("<f4").tobytes())
+    digest.update(np.ascontiguousarray(rows.values).tobytes())
 
 
 def pack_release(
@@ -95,11 +111,35 @@ def pack_release(
         catalogue=catalogue,
         scoring=scoring,
         clip=clip,
-        model=model_hash(common.items),
+        model=model_hash(common.items, common.sequence),
         scales=common.items.scales.astype("<f4").tobytes(),
         bitmap=bitmap,
         values=values,
         withheld=b"" if withheld is None else pack_rows(withheld),
+        sequence=OFF if common.sequence is None else _pack_sequence(common.sequence),
+    )
+
+
+def _pack_sequence(
+    part: SequenceRows, outputs: Rows | None = None, offsets: Rows | None = None
+) -> SequenceBody:
+    """All rows, or those of a delta."""
+    every = slice(None)
+    mine, theirs = every if outputs is None else outputs, every if offsets is None else offsets
+    output_bitmap, output_values = pack_entries(part.outputs.values[mine])
+    offset_bitmap, offset_values = pack_entries(part.offsets.values[theirs])
+    return SequenceBody(
+        dim=part.dim,
+        kernels=part.kernels.astype("<f4").tobytes(),
+        output_rows=b"" if outputs is None else outputs.astype("<u4").tobytes(),
+        output_scales=part.outputs.scales[mine].astype("<f4").tobytes(),
+        output_bitmap=output_bitmap,
+        output_values=output_values,
+        bias=part.bias[mine].astype("<f4").tobytes(),
+        offset_rows=b"" if offsets is None else offsets.astype("<u4").tobytes(),
+        offset_scales=part.offsets.scales[theirs].astype("<f4").tobytes(),
+        offset_bitmap=offset_bitmap,
+        offset_values=offset_values,
     )
 
 
@@ -126,10 +166,20 @@ def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | 
     """What makes `new`, the C of `release`, out of `old`; None when it would save little."""
     if old.dim != new.dim or old.size > new.size:
         return None
-    same = np.all(old.items.values == new.items.values[: old.size], axis=1)
-    same &= old.items.scales == new.items.scales[: old.size]
-    rows = np.concatenate([np.flatnonzero(~same), np.arange(old.size, new.size)])
-    if len(rows) > WORTH_A_DELTA * new.size:
+    rows = _changed(old.items, new.items)
+    changed, of = len(rows) * new.dim, new.size * new.dim
+    sequence: SequenceBody | Off = OFF
+    if new.sequence is not None:
+        before, after = old.sequence, new.sequence
+        if before is None or before.kernels.shape != after.kernels.shape:
+            return None
+        outputs = _changed(before.outputs, after.outputs)
+        biased = np.flatnonzero(before.bias != after.bias[: before.size])
+        outputs, offsets = np.union1d(outputs, biased), _changed(before.offsets, after.offsets)
+        sequence = _pack_sequence(after, outputs, offsets)
+        changed += (len(outputs) + len(offsets)) * after.dim
+        of += 2 * after.size * after.dim
+    if changed > WORTH_A_DELTA * of:
         return None
     bitmap, values = pack_entries(new.items.values[rows])
     return Delta(
@@ -148,7 +198,16 @@ def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | 
         values=values,
         withheld=release.withheld,
         entry=release.entry,
+        sequence=sequence,
     )
+
+
+def _changed(old: QuantizedRows, new: QuantizedRows) -> Rows:
+    """Rows of `new` that are not in `old` as they are now."""
+    known = len(old.scales)
+    same = np.all(old.values == new.values[:known], axis=1)
+    same &= old.scales == new.scales[:known]
+    return np.concatenate([np.flatnonzero(~same), np.arange(known, len(new.scales))])
 
 
 def apply_delta(old: CommonItems, delta: Delta) -> CommonItems:
@@ -157,26 +216,69 @@ def apply_delta(old: CommonItems, delta: Delta) -> CommonItems:
     Raises:
         BrokenModel: the delta is for another version, damaged, or gives another C than it says.
     """
-    count = len(delta.rows) // 4
-    if not len(delta.rows) == len(delta.scales) == 4 * count:
-        raise BrokenModel("a delta whose arrays do not fit each other")
     if delta.since != old.version or delta.dim != old.dim or delta.size < old.size:
         raise BrokenModel(f"a delta from version {delta.since}; version {old.version} is held")
-    rows = np.frombuffer(delta.rows, dtype="<u4").astype(np.int64)  # (n,)
-    # Each row past the old ones must come, so that a stated size costs bytes that were sent.
-    new = int(np.count_nonzero(rows >= old.size))
-    if np.any(np.diff(rows) <= 0) or np.any(rows >= delta.size) or new != delta.size - old.size:
-        raise BrokenModel("a delta whose rows are out of range or out of order")
-    changed = unpack_entries(delta.bitmap, delta.values, count, delta.dim)  # (n, k)
-    values = np.concatenate([old.items.values, np.empty((new, old.dim), dtype=np.int8)])
-    scales = np.concatenate([old.items.scales, np.empty(new, dtype=np.float32)])
-    values[rows] = changed
-    scales[rows] = np.frombuffer(delta.scales, dtype="<f4")
-    items = QuantizedRows(values, scales)
+    items = _patched(old.items, delta.size, delta.rows, delta.scales, delta.bitmap, delta.values)
+    sequence = None
+    if delta.sequence is not OFF:
+        if old.sequence is None or old.sequence.dim != delta.sequence.dim:
+            raise BrokenModel("a delta of a sequence part that this device does not hold")
+        sequence = _patched_sequence(old.sequence, delta.size, delta.sequence)
     served_rows(delta.withheld, delta.size)
-    if model_hash(items) != delta.model:
+    if model_hash(items, sequence) != delta.model:
         raise BrokenModel("a delta whose result does not have the hash that it states")
-    return CommonItems(delta.version, items)
+    return CommonItems(delta.version, items, sequence)
+
+
+def _patched(
+    old: QuantizedRows, size: int, rows: bytes, scales: bytes, bitmap: bytes, values: bytes
+) -> QuantizedRows:
+    """The old rows with those of a delta in their places."""
+    held, dim = old.shape
+    where = _rows_of_delta(rows, held, size)  # (n,)
+    if len(scales) != 4 * len(where):
+        raise BrokenModel("a delta whose arrays do not fit each other")
+    changed = unpack_entries(bitmap, values, len(where), dim)  # (n, k)
+    new_values = np.concatenate([old.values, np.empty((size - held, dim), dtype=np.int8)])
+    new_scales = np.concatenate([old.scales, np.empty(size - held, dtype=np.float32)])
+    new_values[where] = changed
+    new_scales[where] = np.frombuffer(scales, dtype="<f4")
+    return QuantizedRows(new_values, new_scales)
+
+
+def _rows_of_delta(raw: bytes, held: int, size: int) -> Rows:
+    """The rows that a delta has: (n,), each row past the held ones among them.
+
+    So a stated size costs bytes that were sent.
+    """
+    if len(raw) % 4:
+        raise BrokenModel("a delta whose arrays do not fit each other")
+    rows = np.frombuffer(raw, dtype="<u4").astype(np.int64)
+    new = int(np.count_nonzero(rows >= held))
+    if np.any(np.diff(rows) <= 0) or np.any(rows >= size) or new != size - held:
+        raise BrokenModel("a delta whose rows are out of range or out of order")
+    return rows
+
+
+def _patched_sequence(old: SequenceRows, size: int, body: SequenceBody) -> SequenceRows:
+    b = body
+    outputs = _patched(
+        old.outputs, size, b.output_rows, b.output_scales, b.output_bitmap, b.output_values
+    )
+    offsets = _patched(
+        old.offsets, size, b.offset_rows, b.offset_scales, b.offset_bitmap, b.offset_values
+    )
+    if len(b.bias) != len(b.output_rows):  # both have four bytes for each row
+        raise BrokenModel("a delta whose arrays do not fit each other")
+    bias = np.concatenate([old.bias, np.empty(size - old.size, dtype=np.float32)])
+    bias[np.frombuffer(b.output_rows, dtype="<u4")] = np.frombuffer(b.bias, dtype="<f4")
+    return SequenceRows(outputs, offsets, bias, _kernels(b))
+
+
+def _kernels(body: SequenceBody) -> npt.NDArray[np.float32]:
+    if not body.kernels or len(body.kernels) % (4 * body.dim):
+        raise BrokenModel("time kernels that do not have the dimension that is stated")
+    return np.frombuffer(body.kernels, dtype="<f4").reshape(-1, body.dim).astype(np.float32)
 
 
 def unpack_release(release: Release) -> CommonItems:
@@ -185,13 +287,29 @@ def unpack_release(release: Release) -> CommonItems:
     Raises:
         BrokenModel: sizes disagree, the hash is another, or the numbers are unusable.
     """
-    if len(release.scales) != 4 * release.size:
-        raise BrokenModel("a release whose arrays do not have the size that it states")
     served_rows(release.withheld, release.size)
-    items = QuantizedRows(
-        unpack_entries(release.bitmap, release.values, release.size, release.dim),
-        np.frombuffer(release.scales, dtype="<f4").astype(np.float32),
-    )
-    if model_hash(items) != release.model:
+    size, dim = release.size, release.dim
+    items = _whole(size, dim, release.scales, release.bitmap, release.values)
+    sequence = None
+    if release.sequence is not OFF:
+        b = release.sequence
+        if b.output_rows or b.offset_rows or len(b.bias) != 4 * size:
+            raise BrokenModel("a release whose arrays do not have the size that it states")
+        sequence = SequenceRows(
+            _whole(size, b.dim, b.output_scales, b.output_bitmap, b.output_values),
+            _whole(size, b.dim, b.offset_scales, b.offset_bitmap, b.offset_values),
+            np.frombuffer(b.bias, dtype="<f4").astype(np.float32),
+            _kernels(b),
+        )
+    if model_hash(items, sequence) != release.model:
         raise BrokenModel("a release whose numbers do not have the hash that it states")
-    return CommonItems(release.version, items)
+    return CommonItems(release.version, items, sequence)
+
+
+def _whole(size: int, dim: int, scales: bytes, bitmap: bytes, values: bytes) -> QuantizedRows:
+    if len(scales) != 4 * size:
+        raise BrokenModel("a release whose arrays do not have the size that it states")
+    return QuantizedRows(
+        unpack_entries(bitmap, values, size, dim),
+        np.frombuffer(scales, dtype="<f4").astype(np.float32),
+    )

@@ -9,16 +9,18 @@ zeros, so that one quantiser serves all of it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.errors import MalformedMessage, WrongShape
 from fedrap_core.model import Floats
+from fedrap_core.plan import OFF
 from fedrap_core.quantize import QuantizedRows, quantize_rows
-from fedrap_core.sparse import RowUpdate, bucket_bytes, packed_size
+from fedrap_core.sparse import Part, RowPart, RowUpdate, bucket_bytes, packed_size
 from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Share
+from fedrap_core.wire.messages import Share, SharePart
 
 
 def folded_rows(dim: int) -> int:
@@ -26,19 +28,41 @@ def folded_rows(dim: int) -> int:
     return (dim + 2) // 2
 
 
-def uniform_shape(update: RowUpdate) -> tuple[int, int]:
-    """Shape of the random numbers that `encode_share` needs for unbiased rounding."""
+def uniform_count(update: RowUpdate) -> int:
+    """How many random numbers `encode_share` needs for unbiased rounding."""
+    dim = int(update.values.shape[1])
+    more = sum(part.values.size for part in update.parts)
+    return (len(update.rows) + folded_rows(dim)) * dim + more
+
+
+def encode_share(update: RowUpdate, uniform: Floats, parts: Sequence[Part] = ()) -> bytes:
+    """The padded plaintext of an update.
+
+    Args:
+        uniform: numbers in [0, 1) for the rounding, as many as `uniform_count` says.
+        parts: what the plan has beside rows and Gram matrix, as `parts.more_parts` has it.
+    """
     dim = update.values.shape[1]
-    return len(update.rows) + folded_rows(dim), dim
-
-
-def encode_share(update: RowUpdate, uniform: Floats) -> bytes:
-    """The padded plaintext of an update; `uniform` are numbers in [0, 1) for the rounding."""
-    count, dim = update.values.shape
     folded = np.zeros(folded_rows(dim) * dim)
     folded[: packed_size(dim)] = update.packed_gram
-    rows = quantize_rows(update.values, uniform[:count])
-    triangle = quantize_rows(folded.reshape(-1, dim), uniform[count:])
+    left = np.ravel(uniform)
+
+    def rounded(values: Floats) -> QuantizedRows:
+        nonlocal left
+        mine, left = left[: values.size], left[values.size :]
+        return quantize_rows(values, mine.reshape(values.shape))
+
+    rows = rounded(update.values)
+    triangle = rounded(folded.reshape(-1, dim))
+    more = [
+        SharePart(
+            name=part.name,
+            rows=b"" if part.whole else mine.rows.astype("<u4").tobytes(),
+            scales=(packed := rounded(mine.values)).scales.astype("<f4").tobytes(),
+            values=packed.values.tobytes(),
+        )
+        for mine, part in zip(update.parts, parts, strict=True)
+    ]
     body = encode(
         Share(
             rows=update.rows.astype("<u4").tobytes(),
@@ -47,6 +71,7 @@ def encode_share(update: RowUpdate, uniform: Floats) -> bytes:
             triangle_scales=triangle.scales.astype("<f4").tobytes(),
             triangle=triangle.values.tobytes(),
             fits=update.fits,
+            parts=more or OFF,
         )
     )
     return pad(body)
@@ -58,12 +83,14 @@ def pad(body: bytes) -> bytes:
     return framed.ljust(bucket_bytes(len(framed)), b"\0")
 
 
-def decode_share(raw: bytes, dim: int) -> RowUpdate:
-    """The update in a padded plaintext.
+def decode_share(raw: bytes, dim: int, parts: Sequence[Part] = ()) -> RowUpdate:
+    """The update in a padded plaintext; `parts` as in `encode_share`.
+
+    No array is made before its bytes were found to have the size that the plan gives it.
 
     Raises:
         MalformedMessage, UnsupportedVersion, TooLarge: the bytes are not a share.
-        WrongShape: the arrays do not fit `dim` or each other.
+        WrongShape: the arrays do not fit `dim` or each other, or there are other parts.
     """
     if len(raw) < 4:
         raise MalformedMessage("a share is longer than that")
@@ -74,7 +101,21 @@ def decode_share(raw: bytes, dim: int) -> RowUpdate:
     rows = np.frombuffer(_whole(share.rows, 4), dtype="<u4").astype(np.int64)
     values = _dequantize(share.values, share.scales, len(rows), dim)
     triangle = _dequantize(share.triangle, share.triangle_scales, folded_rows(dim), dim)
-    return RowUpdate(rows, values, triangle.ravel()[: packed_size(dim)], share.fits)
+    came = [] if share.parts is OFF else share.parts
+    if [one.name for one in came] != [part.name for part in parts]:
+        raise WrongShape("a share has other parts than the plan")
+    more = tuple(_part(one, part) for one, part in zip(came, parts, strict=True))
+    return RowUpdate(rows, values, triangle.ravel()[: packed_size(dim)], share.fits, more)
+
+
+def _part(came: SharePart, part: Part) -> RowPart:
+    count = part.rows if part.whole else len(_whole(came.rows, 4)) // 4
+    if count > part.rows or (part.whole and came.rows):
+        raise WrongShape(f"{part.name} has at most {part.rows} rows")
+    values = _dequantize(came.values, came.scales, count, part.width)
+    if part.whole:
+        return RowPart(np.arange(count), values)
+    return RowPart(np.frombuffer(came.rows, dtype="<u4").astype(np.int64), values)
 
 
 def _dequantize(values: bytes, scales: bytes, count: int, dim: int) -> npt.NDArray[np.float64]:

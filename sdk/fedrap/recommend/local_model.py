@@ -142,7 +142,7 @@ class LocalModel:
         if wish.diversity > 0:
             scores = ranked.scores + boosts
             chosen = diversified(self.common.take(ranked.rows), scores, wish.n, wish.diversity)
-            ranked, boosts = ranked.take(chosen), boosts[chosen]
+            ranked, boosts = ranked.taken(chosen), boosts[chosen]
         places = range(len(ranked.rows))
         return [
             self._recommendation(scorer, ranked, place, float(boosts[place]), wish.reasons)
@@ -190,7 +190,7 @@ class LocalModel:
                     passed.append(place)
             asked = len(ranked.rows)
             if len(passed) >= n or asked < count or count == len(allowed):
-                return ranked.take(passed), boosts[passed]
+                return ranked.taken(passed), boosts[passed]
             count = min(_FIRST_ASKED * count, len(allowed))
 
     def _boosted(
@@ -213,14 +213,10 @@ class LocalModel:
         raised[list(added)] = True
         plain = scorer.rank(n, allowed & ~raised)
         theirs = scorer.rank(len(added), raised)
-        both = Ranked(
-            np.concatenate([plain.rows, theirs.rows]),
-            np.concatenate([plain.shared, theirs.shared]),
-            np.concatenate([plain.personal, theirs.personal]),
-        )
+        both = plain.joined(theirs)
         boosts = np.array([added.get(int(row), 0.0) for row in both.rows])
         order = np.argsort(-(both.scores + boosts), kind="stable")[:n]
-        return both.take(order), boosts[order]
+        return both.taken(order), boosts[order]
 
     def _scorer(self, interactions: Sequence[Interaction], trained: PaperState | None) -> Scorer:
         """Worked out once for as long as the history and the trained state stay as they are."""
@@ -276,20 +272,26 @@ class LocalModel:
     ) -> Recommendation:
         row = int(ranked.rows[place])
         shared, personal = float(ranked.shared[place]), float(ranked.personal[place])
+        sequence = 0.0 if ranked.sequence is None else float(ranked.sequence[place])
+        popularity = 0.0 if ranked.popularity is None else float(ranked.popularity[place])
+        score = shared + personal + (sequence + popularity) + boost
         why = self._reasons(scorer, row) if reasons else ()
-        score = shared + personal + boost
-        return Recommendation(self.ids.name(row), score, shared, personal, why, boost)
+        return Recommendation(
+            self.ids.name(row), score, shared, personal, why, sequence, popularity, boost
+        )
 
     def _reasons(self, scorer: Scorer, row: int) -> tuple[Reason, ...]:
         parts = scorer.reasons(row)
         if parts is None:
             return ()
-        order = np.argsort(-np.abs(parts.shared + parts.personal), kind="stable")
+        next_ = np.zeros(len(parts.items)) if parts.sequence is None else parts.sequence
+        order = np.argsort(-np.abs(parts.shared + parts.personal + next_), kind="stable")
         return tuple(
             Reason(
                 self.ids.name(int(parts.items[i])),
                 float(parts.shared[i]),
                 float(parts.personal[i]),
+                float(next_[i]),
             )
             for i in order
         )

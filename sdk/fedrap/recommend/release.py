@@ -6,7 +6,7 @@ import msgspec
 
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems
-from fedrap_core.plan import AnyScoring
+from fedrap_core.plan import OFF, AnyScoring, sequence_scoring
 from fedrap_core.wire.messages import Catalogue, Delta, Release
 from fedrap_core.wire.releases import apply_delta, unpack_release
 
@@ -22,6 +22,8 @@ class ReleaseHeader(msgspec.Struct, frozen=True):
     scoring: AnyScoring
     withheld: bytes = b""  # rows not to be recommended, as in a release
     entry: bytes = b""  # of the log, as signed; empty in stores of before there was one
+    sequence_dim: int = 0  # k of the sequence part; 0 without one
+    kernels: bytes = b""  # of the sequence part, as in a release
 
 
 class ItemList(msgspec.Struct, frozen=True):
@@ -61,13 +63,21 @@ def read_release(
     if message.size > catalogue.count:
         raise BrokenModel(f"{message.size} rows, but the catalogue has {catalogue.count} items")
     if isinstance(message, Release):
-        return unpack_release(message)
-    if old is None:
+        common = unpack_release(message)
+    elif old is None:
         raise BrokenModel("a delta, but this device holds no release")
-    return apply_delta(old, message)
+    else:
+        common = apply_delta(old, message)
+    mix, rows = sequence_scoring(message.scoring), common.sequence
+    if mix is not None and (rows is None or len(rows.kernels) != mix.kernels):
+        raise BrokenModel("a release that is scored with time kernels it does not have")
+    return common
 
 
 def head_of(message: Release | Delta) -> ReleaseHeader:
     """The head of a release."""
     m = message
-    return ReleaseHeader(m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld, m.entry)
+    dim, kernels = (0, b"") if m.sequence is OFF else (m.sequence.dim, m.sequence.kernels)
+    return ReleaseHeader(
+        m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld, m.entry, dim, kernels
+    )

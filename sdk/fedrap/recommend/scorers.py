@@ -1,7 +1,8 @@
 """Scores of all items for one user, by the method that made the release.
 
 `SolveScorer` derives u and D from the history; `PaperScorer` takes those that rounds have trained.
-Both give a score as shared part + personal part.
+Both give a score in parts: shared and personal, and with a sequence part also what comes next and
+popularity.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import numpy.typing as npt
 
 from fedrap_core.model import CommonItems, Floats, History, Rows
 from fedrap_core.paper.problem import PaperState, score_items
-from fedrap_core.plan import Scoring
+from fedrap_core.plan import Scoring, sequence_scoring
 from fedrap_core.ranking import Ranked, Reasons, explain, rank, top_k
+from fedrap_core.sequence.user import derive_query
 from fedrap_core.solve.user import UserRepresentation, derive_user, follow_user
 
 
@@ -49,12 +51,14 @@ class SolveScorer:
             self.user = derive_user(common, gram, history, scoring)
         else:
             self.user = follow_user(before, common, gram, history, scoring)
+        mix, rows = sequence_scoring(scoring), common.sequence
+        self._part = None if mix is None or rows is None else derive_query(rows, history, mix)
 
     def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
-        return rank(self._common, self.user, self._scoring, n, allowed)
+        return rank(self._common, self.user, self._scoring, n, allowed, self._part)
 
     def reasons(self, row: int) -> Reasons | None:
-        return explain(self._common, self.user, self._scoring, row)
+        return explain(self._common, self.user, self._scoring, row, self._part)
 
     def personal(self) -> tuple[Rows, npt.NDArray[np.float64]]:
         return self.user.personal.rows, self.user.personal.offsets

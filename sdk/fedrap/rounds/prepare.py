@@ -5,24 +5,28 @@ train -> clip -> quantise -> encode -> pad -> seal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fedrap.rounds.ledger import Entry
 from fedrap.trainers.protocol import Trainer
+from fedrap_core.errors import BrokenModel
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, fresh_state, keep_state, pose_paper
 from fedrap_core.paper.sampling import Uniform
-from fedrap_core.plan import PaperMethod, Plan, SolveMethod
+from fedrap_core.parts import more_parts
+from fedrap_core.plan import PaperMethod, Plan, SolveMethod, sequence_of
 from fedrap_core.privacy.mechanisms import clip_share
+from fedrap_core.sequence.device_share import answer, ask, draw, pose_sequence
+from fedrap_core.sequence.model import window
 from fedrap_core.solve.device_share import join_shares, pose_round
-from fedrap_core.sparse import RowUpdate
+from fedrap_core.sparse import RowPart, RowUpdate
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.seal import seal_update
-from fedrap_core.wire.share import encode_share, uniform_shape
+from fedrap_core.wire.share import encode_share, uniform_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,7 @@ def prepare_update(
     uniform: Uniform,
     now: float,
 ) -> Prepared:
-    """This device's sealed answer to an offer. `uniform` draws negatives and rounds.
+    """This device's sealed answer to an offer. `uniform` draws what is random, and rounds.
 
     Raises:
         BrokenModel: C gives no finite solution; nothing must be sent.
@@ -64,9 +68,10 @@ def prepare_update(
         update, trained, loss = _paper(plan.method, offer.step, local, trainer, uniform)
     else:
         update, trained, loss = _solve(plan.method, local, trainer)
+        update = replace(update, parts=_sequence(plan.method, local, trainer, uniform))
     clipped = clip_share(update, plan.privacy)
-    rows, dim = uniform_shape(clipped)
-    plaintext = encode_share(clipped, uniform(rows * dim).reshape(rows, dim))
+    parts = more_parts(plan.method, local.common.size)
+    plaintext = encode_share(clipped, uniform(uniform_count(clipped)), parts)
     body = encode(seal_update(offer, device, plaintext))
     rule = plan.privacy
     entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, now, rule)
@@ -80,6 +85,20 @@ def _solve(method: SolveMethod, local: LocalData, trainer: Trainer) -> Computed:
     problem = pose_round(local.common, local.gram, local.history, method)
     share = join_shares(problem, trainer.solve(problem.problems))
     return share.update, local.trained, share.loss
+
+
+def _sequence(
+    method: SolveMethod, local: LocalData, trainer: Trainer, uniform: Uniform
+) -> tuple[RowPart, ...]:
+    """What this device adds to the sequence part, where the plan has one."""
+    part, items = sequence_of(method), local.common.sequence
+    if part is None:
+        return ()
+    if items is None:
+        raise BrokenModel("a plan with a sequence part for a release without one")
+    draws = draw(len(window(local.history, part)), part, uniform)
+    asked = ask(pose_sequence(local.history, part, draws), items)
+    return answer(asked, trainer.expect(asked, items)).parts(part.scale)
 
 
 def _paper(

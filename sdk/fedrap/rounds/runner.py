@@ -23,6 +23,7 @@ from fedrap.rounds.prepare import LocalData, Prepared, prepare_update
 from fedrap.rounds.state import RoundModel, RoundSnapshot, RoundState
 from fedrap.rounds.sync import sync
 from fedrap.trainers.protocol import Trainer
+from fedrap.trainers.select import WORTH_AN_ACCELERATOR, work_of
 from fedrap.transport import Transport
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.errors import (
@@ -33,7 +34,7 @@ from fedrap_core.errors import (
     SignatureInvalid,
 )
 from fedrap_core.paper.sampling import private_stream
-from fedrap_core.plan import PaperMethod, PaperScoring, Plan
+from fedrap_core.plan import PaperMethod, PaperScoring, Plan, sequence_of
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import open_signed
 from fedrap_core.wire.codec import decode_value
@@ -86,8 +87,9 @@ class DeviceSteps:
 class RoundRunner:
     """Runs one round over a transport.
 
-    `floor` is what this device insists on; `pinned` is the authority that the app pins, if it does;
-    `wait` is how many seconds to wait for a slot, where there is none at once.
+    `trainer` gives what computes so many products; `floor` is what this device insists on; `pinned`
+    is the authority that the app pins, if it does; `wait` is how many seconds to wait for a slot,
+    where there is none at once.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class RoundRunner:
         state: RoundState,
         transport: Transport,
         membership: Membership,
-        trainer: Trainer,
+        trainer: Callable[[int], Trainer],
         floor: Floor,
         *,
         pinned: bytes | None = None,
@@ -180,8 +182,13 @@ class RoundRunner:
 
     async def _prepare(self, task: RoundTask) -> Prepared | str:
         """The update, or a word for why there is none."""
+        work = work_of(task.plan.method, task.local.common.size)
+        if work < WORTH_AN_ACCELERATOR:
+            trainer = self._trainer(work)
+        else:  # it may import torch
+            trainer = await asyncio.to_thread(self._trainer, work)
         try:
-            return await self._steps.compute(task, self._trainer)
+            return await self._steps.compute(task, trainer)
         except BrokenModel:
             return eligibility.BROKEN_RELEASE
         except Diverged:
@@ -255,6 +262,9 @@ def why_refuse(
     if offer.release != model.common.version or plan.method.dim != model.common.dim:
         return problems.STALE_MODEL.code
     if isinstance(plan.method, PaperMethod) != isinstance(model.scoring, PaperScoring):
+        return problems.STALE_MODEL.code
+    part, rows = sequence_of(plan.method), model.common.sequence
+    if part is not None and (rows is None or rows.kernels.shape != (part.kernels, part.dim)):
         return problems.STALE_MODEL.code
     # An entry is written with the bytes to send, and those were answered: the outbox is empty.
     if any(entry.round == offer.round for entry in device.entries):

@@ -19,7 +19,7 @@ from fedrap.rounds.ledger import Floor
 from fedrap.rounds.runner import RoundRunner, RoundSteps
 from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.rounds.sync import sync
-from fedrap.trainers.protocol import Trainer
+from fedrap.trainers.protocol import Trainer, TrainerUnavailable
 from fedrap.trainers.select import Choice, choose_trainer, make_trainer
 from fedrap.transport import Transport
 from fedrap.transport.consented import ConsentedTransport, ConsentWithdrawn, call_app
@@ -84,7 +84,7 @@ class RoundSession:
         self._access = access
         self._clock = clock
         self._steps = steps
-        self._trainer: tuple[Trainer, Choice] | None = None
+        self._trainer: tuple[Trainer, Choice, int] | None = None  # and the work it is for
         self._running = threading.Lock()
         self._not_before = 0.0
         self._distrusted: str | None = None
@@ -256,7 +256,7 @@ class RoundSession:
             self._state,
             transport,
             membership,
-            self._chosen_trainer(),
+            self._chosen_trainer,
             access.floor,
             pinned=pinned,
             wait=wait,
@@ -264,12 +264,26 @@ class RoundSession:
             clock=self._clock,
         )
 
-    def _chosen_trainer(self) -> Trainer:
-        """Chosen at the first round, so that an app that only recommends loads no runtime."""
-        if self._trainer is None:
-            choice = choose_trainer(self._access.trainer)
-            self._trainer = (make_trainer(choice.name), choice)
-        return self._trainer[0]
+    def _chosen_trainer(self, work: int) -> Trainer:
+        """Chosen when a round has to be computed: an app that only recommends loads no runtime."""
+        known = self._trainer
+        if known is not None and known[2] == work:
+            return known[0]
+        choice = choose_trainer(self._access.trainer, work=work)
+        if known is not None and (known[1].name, known[1].provider) == (
+            choice.name, choice.provider,
+        ):  # fmt: skip
+            trainer = known[0]
+        else:
+            try:
+                trainer = make_trainer(choice.name, choice.provider)
+            except TrainerUnavailable as error:
+                if not choice.provider:
+                    raise
+                choice = Choice("onnx", f"ONNX Runtime on the CPU, for {error}")
+                trainer = make_trainer(choice.name)
+        self._trainer = (trainer, choice, work)
+        return trainer
 
     def _wait(self, seconds: float | None) -> None:
         if seconds is not None and math.isfinite(seconds):

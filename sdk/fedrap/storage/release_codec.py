@@ -1,8 +1,9 @@
 """How the store keeps what is large: C, the catalogue, and what rounds of `paper` have trained.
 
 Of a release there is a small header and C in chunks of rows: a delta rewrites only the chunks that
-it touches, and loading never has more than one chunk in memory beside C itself. The names of the
-records are those of version 0.1 (the header's is `held`), so that its stores open.
+it touches, and loading never has more than one chunk in memory beside C itself. A sequence part has
+chunks of its own: outputs with their bias, and offsets. The names of the records are those of
+version 0.1 (the header's is `held`), so that its stores open.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fedrap.errors import StoreDamaged
 from fedrap.recommend.release import ItemList, ReleaseHeader, head_of
-from fedrap_core.model import CommonItems, Rows
+from fedrap_core.model import CommonItems, Rows, SequenceRows
 from fedrap_core.paper.problem import PaperState
+from fedrap_core.plan import OFF
 from fedrap_core.quantize import QuantizedRows
 from fedrap_core.wire.messages import Delta, Release
 
 CHUNK = 16_384  # rows of C in one record
 PIECE = 500_000  # bytes of ids in one record
+C, OUTPUTS, OFFSETS = "c", "so", "sd"  # names of chunks, each followed by its number
 
 
 class CatalogueHead(msgspec.Struct, frozen=True):
@@ -34,37 +38,61 @@ class CatalogueHead(msgspec.Struct, frozen=True):
 
 def kept_blocks(message: Release | Delta, common: CommonItems) -> dict[str, object]:
     """What the store must write for this release: its head and the chunks that it changes."""
-    numbers = np.arange(-(-common.size // CHUNK))
-    if isinstance(message, Delta):
-        rows = np.frombuffer(message.rows, dtype="<u4")
-        touched = np.zeros(len(numbers), dtype=np.bool_)
-        touched[rows // CHUNK] = True
-        numbers = numbers[touched]
-    chunks = {_name(no): _pack(common, no) for no in numbers.tolist()}
-    return {"held": head_of(message), **chunks}
+    delta, part = isinstance(message, Delta), common.sequence
+    blocks: dict[str, object] = {"held": head_of(message)}
+    for number in _chunks(common.size, message.rows if isinstance(message, Delta) else None):
+        blocks[f"{C}/{number}"] = _pack(common.items, number)
+    if part is not None and message.sequence is not OFF:
+        body = message.sequence
+        for number in _chunks(part.size, body.output_rows if delta else None):
+            bias = part.bias[number * CHUNK : (number + 1) * CHUNK].astype("<f4").tobytes()
+            blocks[f"{OUTPUTS}/{number}"] = bias + _pack(part.outputs, number)
+        for number in _chunks(part.size, body.offset_rows if delta else None):
+            blocks[f"{OFFSETS}/{number}"] = _pack(part.offsets, number)
+    return blocks
 
 
 def load_common(
     header: ReleaseHeader, catalogue: ItemList, read: Callable[[str], bytes | None]
 ) -> CommonItems:
-    """C from its chunks. The store vouches for their bytes.
+    """C, and the sequence part where there is one, from their chunks.
+
+    The store vouches for their bytes.
 
     Raises:
         StoreDamaged: a chunk is missing or has another size, or there are more rows than items.
     """
     if header.size > catalogue.count:
         raise StoreDamaged("C has more rows than the catalogue items; erase it and sync again")
-    values = np.empty((header.size, header.dim), dtype=np.int8)
-    scales = np.empty(header.size, dtype=np.float32)
-    for start in range(0, header.size, CHUNK):
-        raw = read(_name(start // CHUNK)) or b""
-        rows = min(CHUNK, header.size - start)
-        if len(raw) != rows * (4 + header.dim):
+    items, _ = _load(C, header.size, header.dim, read)
+    if not header.sequence_dim:
+        return CommonItems(header.version, items)
+    outputs, bias = _load(OUTPUTS, header.size, header.sequence_dim, read, biased=True)
+    offsets, _ = _load(OFFSETS, header.size, header.sequence_dim, read)
+    kernels = np.frombuffer(header.kernels, dtype="<f4").reshape(-1, header.sequence_dim)
+    part = SequenceRows(outputs, offsets, bias, kernels.astype(np.float32))
+    return CommonItems(header.version, items, part)
+
+
+def _load(
+    name: str, size: int, dim: int, read: Callable[[str], bytes | None], *, biased: bool = False
+) -> tuple[QuantizedRows, npt.NDArray[np.float32]]:
+    """Rows from their chunks, and their bias where the chunks begin with one."""
+    values = np.empty((size, dim), dtype=np.int8)
+    scales = np.empty(size, dtype=np.float32)
+    bias = np.zeros(size if biased else 0, dtype=np.float32)
+    for start in range(0, size, CHUNK):
+        raw = read(f"{name}/{start // CHUNK}") or b""
+        rows = min(CHUNK, size - start)
+        if len(raw) != rows * (4 * biased + 4 + dim):
             raise StoreDamaged("a part of C is missing in the store; erase it and sync again")
+        if biased:
+            bias[start : start + rows] = np.frombuffer(raw, dtype="<f4", count=rows)
+            raw = raw[4 * rows :]
         scales[start : start + rows] = np.frombuffer(raw, dtype="<f4", count=rows)
         part = np.frombuffer(raw, dtype=np.int8, offset=4 * rows)
-        values[start : start + rows] = part.reshape(rows, header.dim)
-    return CommonItems(header.version, QuantizedRows(values, scales))
+        values[start : start + rows] = part.reshape(rows, dim)
+    return QuantizedRows(values, scales), bias
 
 
 def catalogue_blocks(catalogue: ItemList) -> dict[str, object]:
@@ -93,14 +121,19 @@ def load_catalogue(head: CatalogueHead | None, read: Callable[[str], bytes | Non
     return ItemList(head.version, head.count, items, head.retired)
 
 
-def _pack(common: CommonItems, number: int) -> bytes:
+def _chunks(size: int, changed: bytes | None) -> list[int]:
+    """The numbers of all chunks, or of those that have a changed row."""
+    touched = np.zeros(-(-size // CHUNK), dtype=np.bool_)
+    touched[...] = changed is None
+    if changed is not None:
+        touched[np.frombuffer(changed, dtype="<u4") // CHUNK] = True
+    return [int(number) for number in np.flatnonzero(touched)]
+
+
+def _pack(items: QuantizedRows, number: int) -> bytes:
     part = slice(number * CHUNK, (number + 1) * CHUNK)
-    scales = common.items.scales[part].astype("<f4").tobytes()
-    return scales + np.ascontiguousarray(common.items.values[part]).tobytes()
-
-
-def _name(number: int) -> str:
-    return f"c/{number}"
+    scales = items.scales[part].astype("<f4").tobytes()
+    return scales + np.ascontiguousarray(items.values[part]).tobytes()
 
 
 class TrainedBlock(msgspec.Struct, frozen=True):

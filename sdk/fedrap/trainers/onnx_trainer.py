@@ -33,13 +33,19 @@ from fedrap.trainers.batching import (
     unpack_paper,
     unpack_shares,
 )
+from fedrap.trainers.protocol import TrainerUnavailable
+from fedrap_core.model import SequenceRows
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.paper.training import train_local
+from fedrap_core.sequence.device_share import Expected, Questions, Singles, expect
 from fedrap_core.solve.device_share import LocalShare, ShareProblem, compute_share
 
 SWITCH = "ORT_DISABLE_TELEMETRY"
 REPORTS_FROM = (1, 29)
 ASSETS = Path(__file__).parent.parent / "assets"
+
+
+CPU = "CPUExecutionProvider"
 
 
 class TelemetryWarning(UserWarning):
@@ -80,23 +86,23 @@ class Sessions:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
-    def get(self, graph: str) -> Any:
-        """The session of a graph in assets/."""
-        session = self._open.get(graph)
+    def get(self, graph: str, provider: str = CPU) -> Any:
+        """The session of a graph in assets/, by that execution provider of the runtime."""
+        session = self._open.get((graph, provider))
         if session is None:
             with self._lock:
-                session = self._open.get(graph)
+                session = self._open.get((graph, provider))
                 if session is None:
-                    session = self._open[graph] = _start(graph)
+                    session = self._open[graph, provider] = _start(graph, provider)
         return session
 
     def _forget(self) -> None:
         # A fork copies the lock as it is, perhaps held by a thread that the child does not have.
         self._lock = threading.Lock()
-        self._open: dict[str, Any] = {}
+        self._open: dict[tuple[str, str], Any] = {}
 
 
-def _start(graph: str) -> Any:
+def _start(graph: str, provider: str) -> Any:
     onnxruntime = load_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -107,7 +113,8 @@ def _start(graph: str) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     raw = (ASSETS / graph).read_bytes()
-    return onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
+    wanted = [CPU] if provider == CPU else [provider, CPU]
+    return onnxruntime.InferenceSession(raw, options, providers=wanted)
 
 
 SESSIONS = Sessions()
@@ -116,6 +123,7 @@ SESSIONS = Sessions()
 Matrix = npt.NDArray[np.float64]
 SOLVE = "solve_v1.onnx"
 PAPER = "paper_v1.onnx"
+SEQUENCE = "sequence_v1.onnx"
 SOLVE_TOGETHER = 64  # devices in one run
 TRAIN_TOGETHER = 16
 MOST_STEPS = 64
@@ -135,13 +143,43 @@ class _Release:
 
 
 class OnnxTrainer:
-    """ONNX Runtime on the CPU, one thread."""
+    """ONNX Runtime on the CPU, one thread; the sequence part by another provider where asked for.
+
+    Raises:
+        TrainerUnavailable: the runtime cannot use that provider.
+    """
 
     name = "onnx"
 
-    def __init__(self) -> None:
+    def __init__(self, provider: str = CPU) -> None:
         SESSIONS.get(SOLVE)  # a platform without onnxruntime shows here, not in a round
         self._releases: tuple[_Release, ...] = ()
+        self._provider = provider
+        if provider != CPU:
+            _check_provider(provider)
+
+    @property
+    def provider(self) -> str:
+        """What computes the sequence part."""
+        return self._provider
+
+    def expect(self, asked: Questions, items: SequenceRows) -> Expected:
+        """The softmax of the sequence part over all items."""
+        return expect(asked, items, self._look)
+
+    def _look(
+        self, queries: Matrix, values: npt.NDArray[np.int8], scales: Singles, bias: Singles
+    ) -> tuple[Matrix, Matrix, Matrix]:
+        peak, groups, pulled = SESSIONS.get(SEQUENCE, self._provider).run(
+            ["peak", "groups", "pulled"],
+            {
+                "queries": queries.astype(np.float32),
+                "values": values,
+                "scales": scales,
+                "bias": bias,
+            },
+        )
+        return peak[:, 0], groups, pulled
 
     def solve(self, problems: Sequence[ShareProblem]) -> list[LocalShare]:
         """Each device's share of a round of `solve`; raises like `Trainer.solve`."""
@@ -191,6 +229,16 @@ class OnnxTrainer:
         # One assignment of an immutable value: two threads can at worst compute it twice.
         self._releases = (release, *self._releases[: _KEPT_RELEASES - 1])
         return release
+
+
+def _check_provider(provider: str) -> None:
+    """Raises TrainerUnavailable where the runtime names a provider that it cannot start."""
+    try:
+        used = SESSIONS.get(SEQUENCE, provider).get_providers()
+    except Exception as error:  # each provider has its own ways to fail
+        raise TrainerUnavailable(f"{provider} cannot be started: {error}") from error
+    if provider not in used:
+        raise TrainerUnavailable(f"{provider} cannot be started, the runtime took {used[0]}")
 
 
 def _solve(problems: list[ShareProblem], release: _Release | None) -> list[LocalShare]:

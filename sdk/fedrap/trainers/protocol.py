@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fedrap_core.errors import FedRapError
+from fedrap_core.model import SequenceRows
 from fedrap_core.paper.problem import PaperProblem, PaperResult
+from fedrap_core.sequence.device_share import Expected, Questions
 from fedrap_core.solve.device_share import LocalShare, ShareProblem
 
 
@@ -37,4 +39,11 @@ class Trainer(Protocol):
 
         Raises:
             Diverged: a device's round ran away; train the others without it.
+        """
+
+    def expect(self, asked: Questions, items: SequenceRows) -> Expected:
+        """Of the sequence part what takes m·k·Q products: a softmax over all items, Q times.
+
+        Decoys are those of the reference but where a uniform number lies within rounding of the
+        border between two items.
         """

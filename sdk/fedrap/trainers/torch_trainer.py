@@ -2,19 +2,22 @@
 
 No autograd and no index operations, whose sums on a GPU come in a new order every time. float64, as
 in the graphs; where an accelerator has none (Apple's), `solve` runs on the CPU and `paper` in
-float32, which the suite of the trainers does not cover.
+float32, which the suite of the trainers does not cover. The sequence part has float32 on all of
+them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import torch
 
 from fedrap.trainers.batching import (
     MOST_ROWS,
+    Array,
     PaperBatch,
     chunks,
     pack_paper,
@@ -24,13 +27,16 @@ from fedrap.trainers.batching import (
     unpack_paper,
     unpack_shares,
 )
+from fedrap_core.model import SequenceRows
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.paper.training import train_local
+from fedrap_core.sequence.device_share import BLOCK, GROUP, Expected, Questions, expect
 from fedrap_core.solve.device_share import LocalShare, ShareProblem
 
 Tensor = torch.Tensor
 TOGETHER_CPU = 16  # devices in one batch: what fits a CPU's cache
 TOGETHER_GPU = 512
+BLOCK_GPU = 16 * BLOCK  # items: each block is copied there and back
 _ONLY_FLOAT32 = ("mps",)
 _TINY = 1e-30  # makes the loss of a device without weights 1, as in the reference
 
@@ -75,8 +81,31 @@ class TorchTrainer:
             results.update(zip(places, found, strict=True))
         return [results[place] for place in range(len(problems))]
 
+    def expect(self, asked: Questions, items: SequenceRows) -> Expected:
+        """The softmax of the sequence part over all items."""
+        block = BLOCK if self._device.type == "cpu" else BLOCK_GPU
+        return expect(asked, items, partial(_look, self._device), block)
+
 
 _CPU = torch.device("cpu")
+
+
+def _look(
+    device: torch.device, queries: Array, values: Array, scales: Array, bias: Array
+) -> tuple[Array, Array, Array]:
+    """A block of the sequence part; `device_share.look_exactly` of the core has the formulas."""
+    # A GPU has few units for float64, and a softmax does not need them: see the ONNX graph.
+    kind = torch.float64 if device.type == "cpu" else torch.float32
+    with _exact():
+        asked = torch.from_numpy(queries).to(device, kind)  # (T, k)
+        rows = torch.from_numpy(np.ascontiguousarray(values)).to(device).to(kind)  # (B, k)
+        rows = rows * torch.from_numpy(np.ascontiguousarray(scales)).to(device, kind)[:, None]
+        scores = asked @ rows.mT + torch.from_numpy(np.ascontiguousarray(bias)).to(device, kind)
+        peak = scores.amax(dim=1)  # (T,)
+        chances = torch.exp(scores - peak[:, None])  # (T, B)
+        groups = chances.reshape(len(queries), -1, GROUP).sum(dim=2)  # (T, B/GROUP)
+        pulled = chances @ rows  # (T, k)
+        return peak.cpu().numpy(), groups.cpu().numpy(), pulled.cpu().numpy()
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import numpy as np
 
 from fedrap_core.plan import SequenceMethod
 from fedrap_core.quantize import quantize_rows
-from fedrap_core.sequence.device_share import RowPart
 from fedrap_core.sequence.model import SequenceItems, fading
 from fedrap_core.sequence.server_step import (
     SequenceLearning,
@@ -23,7 +22,7 @@ from fedrap_core.sequence.server_step import (
     sequence_step,
     start_learner,
 )
-from fedrap_core.sparse import bucket_bytes
+from fedrap_core.sparse import RowPart, bucket_bytes
 from fedrap_simulation.data.interactions import Histories
 from fedrap_simulation.engine.compiled import Floats, Ints, Matrix, Singles
 from fedrap_simulation.engine.sequence_kernels import (

@@ -16,13 +16,14 @@ from fedrap.rounds.runner import RoundTask
 from fedrap.trainers.protocol import Trainer
 from fedrap.transport import Transport
 from fedrap.transport.credentials import Signer
+from fedrap_core.parts import empty_parts, more_parts
 from fedrap_core.plan import SolveMethod
 from fedrap_core.privacy.mechanisms import clip_share
 from fedrap_core.sparse import RowUpdate, pack_gram, packed_size
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Offer, Signed
 from fedrap_core.wire.seal import seal_update
-from fedrap_core.wire.share import encode_share, uniform_shape
+from fedrap_core.wire.share import encode_share, uniform_count
 from fedrap_simulation.scenarios.compute import Engine, Job
 from fedrap_simulation.scenarios.device_memory import SharedModel
 from fedrap_simulation.scenarios.scenario import Behaviours, Drop
@@ -155,10 +156,10 @@ class SimulatedSteps:
             push *= bound / plan.privacy.clip
             left = np.sqrt(plan.privacy.clip**2 - bound**2)
             packed_gram = -pack_gram(np.eye(dim)) * left / np.sqrt(dim)
-        update = RowUpdate(np.array([row]), push, packed_gram)
+        update = RowUpdate(np.array([row]), push, packed_gram, parts=empty_parts(plan.method))
         clipped = clip_share(update, plan.privacy)
-        rows, dim = uniform_shape(clipped)
-        plain = encode_share(clipped, np.full((rows, dim), 0.5))
+        parts = more_parts(plan.method, model.common.size)
+        plain = encode_share(clipped, np.full(uniform_count(clipped), 0.5), parts)
         rule = plan.privacy
         entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, task.now, rule)
         return Prepared(

@@ -95,6 +95,12 @@ async def test_metrics_say_what_happened_and_name_no_device(api: AdminClient) ->
     assert 0 < found["fedrap_epsilon_spent"] < found["fedrap_epsilon_promised"]
     assert 0 <= found["fedrap_common_zeros"] < 1
     assert "fedrap_ingest_queue" in found
+    states = ("ready", "resting", "waiting", "spent", "expired", "revoked")
+    assert sum(found[f"fedrap_devices,{state}"] for state in states) == 3
+    assert found["fedrap_database_serves"] == 1
+    assert found["process_resident_memory_bytes"] > 1e6
+    assert any(name.startswith("fedrap_build_info,") for name in found)
+    assert "fedrap_rounds_total" not in found  # `_total` is for counters
     text = (await api.get("/metrics", True))[1]
     assert not any(player.id.hex() in text for player in players)
     overview = json.loads((await api.get("/admin/v1/overview", True))[1])

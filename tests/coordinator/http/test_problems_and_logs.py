@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ import pytest
 
 from fedrap_coordinator.errors import ConfigError, Refusal, refusal_of
 from fedrap_coordinator.http.device_api import COORDINATOR
+from fedrap_coordinator.http.limits import shortened
 from fedrap_coordinator.http.problems import problem_response
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.logs import JsonLines, configure_logs
@@ -140,6 +142,32 @@ async def test_a_bug_is_a_500_with_its_trace_in_the_log_and_nothing_in_the_body(
     logged = [event for event in events(lines) if event["event"] == "internal error"]
     assert [event["route"] for event in logged] == ["offers"]
     assert "operator alone" in logged[0]["trace"]
+    assert logged[0]["request"] == answer.headers["Fedrap-Request"]
+
+
+async def test_a_refusal_can_be_found_in_the_log_and_names_a_network_only(
+    lines: io.StringIO,
+) -> None:
+    async with serve(small_settings(), MemoryStore()) as served:
+        answer = await (await served.player()).ask(99)
+    (told,) = [event for event in events(lines) if event["event"] == "refused"]
+    assert (told["route"], told["problem"]) == ("offers", answer.problem)
+    assert told["request"] == answer.headers["Fedrap-Request"]
+    assert told["address"] == "127.0.0.0/24"
+    assert datetime.fromisoformat(told["time"]).tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("203.0.113.77", "203.0.113.0/24"),
+        ("2001:db8:1:2::/64", "2001:db8:1::/48"),
+        ("no address", "?"),
+        ("", "?"),
+    ],
+)
+def test_an_address_is_shortened_for_the_log(address: str, said: str) -> None:
+    assert shortened(address) == said
 
 
 async def test_no_device_and_no_key_is_in_any_line_of_a_whole_round(

@@ -18,6 +18,7 @@ from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.privacy import recipe
 from fedrap_coordinator.privacy.recipe import Expected, derive, devices_needed, kept
 from fedrap_coordinator.settings import Settings, load
+from fedrap_core.plan import sequence_of, sequence_scoring
 from fedrap_core.privacy.statement import state_policy
 
 SIZES = st.integers(2, 2_000_000)
@@ -106,9 +107,34 @@ def test_every_key_has_a_meaning_and_every_reason_a_key() -> None:
         for name, part in tree.items()
         for key in (part if isinstance(part, dict) else [name])
     }
-    assert set(MEANING) == known - {"scoring.name"}  # it is that of the method
+    off = {"method.sequence", "scoring.sequence"}  # what is off has no line
+    assert set(MEANING) == known - {"scoring.name"} | off  # it is that of the method
     for expected in (Expected(10_000, 5000), Expected(30, 50, None)):
-        assert set(derive(expected).why) <= known
+        assert set(derive(expected).why) <= known | off
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        (Expected(6000, 3700, None), "on, because 100 rounds"),
+        (Expected(10_000, 5000), "off, because noise is too large"),
+        (Expected(5, 50, None), "off, because 20 rounds are too few"),
+        (Expected(6000, 3_000_000, None), "off, because 3000000 items are too many"),
+    ],
+    ids=["open", "guarantee", "pilot", "catalogue"],
+)
+def test_the_sequence_part_is_on_where_it_is_worth_it_and_says_why(
+    expected: Expected, words: str
+) -> None:
+    found = derive(expected)
+    assert found.sequence.startswith(f"sequence part: {words}")
+    part, rounds = sequence_of(found.settings.method), found.settings.round.total
+    assert (part is not None) == found.sequence.startswith("sequence part: on")
+    mix = found.settings.released_scoring()
+    assert (sequence_scoring(mix) is not None) == (part is not None)
+    if part is not None:
+        assert found.settings.sequence.rounds == rounds
+        assert found.settings.privacy.row_clip == pytest.approx(15 * part.scale, rel=0.01)
 
 
 def test_expert_settings_are_written_only_if_asked_for() -> None:

@@ -12,7 +12,6 @@ from fedrap_core.errors import BrokenModel, WrongShape
 from fedrap_core.plan import SequenceMethod
 from fedrap_core.sequence.device_share import (
     Draws,
-    RowPart,
     SequenceUpdate,
     compute_sequence,
     draw,
@@ -20,6 +19,7 @@ from fedrap_core.sequence.device_share import (
     pose_sequence,
 )
 from fedrap_core.sequence.model import Matrix, SequenceItems, kernel_weights, window
+from fedrap_core.sparse import RowPart
 from tests.core.made import history_of
 
 from .made import DIM, FLAT, SIZE, SURE, loss_by_hand, some_items
@@ -32,7 +32,7 @@ def share_of(
 ) -> SequenceUpdate:
     history = history_of(*newest_first)
     count = len(window(history, method))
-    draws = draw(count, method, np.random.default_rng(seed))
+    draws = draw(count, method, np.random.default_rng(seed).random)
     return compute_sequence(pose_sequence(history, method, draws), items)
 
 
@@ -46,7 +46,7 @@ def exact_outputs(items: SequenceItems, newest_first: list[int], method: Sequenc
     """g_out with the expectation over decoys: every decoy of every target once, by its chance."""
     history = history_of(*newest_first)
     count = len(window(history, method))
-    draws = draw(count, method, np.random.default_rng(0))
+    draws = draw(count, method, np.random.default_rng(0).random)
     total = np.zeros((SIZE, DIM + 1))
     for at in range(len(draws.targets)):
         one = Draws(draws.targets[at : at + 1], draws.kept[at : at + 1], np.zeros(1))
@@ -170,7 +170,7 @@ def test_what_was_dropped_gets_no_gradient() -> None:
 def test_no_more_targets_and_no_older_items_than_asked_for() -> None:
     method = SequenceMethod(dim=DIM, targets=2, longest=4)
     assert window(history_of(6, 5, 4, 3, 2, 1), method).tolist() == [3, 4, 5, 6]
-    draws = draw(4, method, np.random.default_rng(1))
+    draws = draw(4, method, np.random.default_rng(1).random)
     assert len(draws.targets) == len(draws.decoys) == 2
     assert draws.kept.shape == (2, 4)
     assert 1 <= draws.targets[0] < draws.targets[1] <= 3
@@ -193,7 +193,7 @@ def test_kernels_fade_from_the_newest_and_keep_their_length() -> None:
 
 
 def test_draws_of_another_window_and_broken_models_are_refused() -> None:
-    draws = draw(5, SURE, np.random.default_rng(1))
+    draws = draw(5, SURE, np.random.default_rng(1).random)
     with pytest.raises(WrongShape, match="the window has 3 places"):
         pose_sequence(history_of(1, 2, 3), SURE, draws)
     items = some_items(1)

@@ -9,7 +9,7 @@ import pytest
 
 from fedrap_core.errors import BrokenModel
 from fedrap_core.plan import SequenceMethod
-from fedrap_core.sequence.device_share import RowPart, compute_sequence, draw, pose_sequence
+from fedrap_core.sequence.device_share import compute_sequence, draw, pose_sequence
 from fedrap_core.sequence.server_step import (
     SequenceLearner,
     SequenceLearning,
@@ -18,6 +18,7 @@ from fedrap_core.sequence.server_step import (
     sequence_step,
     start_learner,
 )
+from fedrap_core.sparse import RowPart
 from tests.core.made import history_of
 
 METHOD = SequenceMethod(dim=4)
@@ -150,7 +151,7 @@ def test_devices_that_walk_the_same_way_teach_it() -> None:
         kernels, lost = np.zeros((5, 8)), []
         for first in range(6):
             history = history_of(*((first - age) % 6 for age in range(8)))
-            problem = pose_sequence(history, method, draw(8, method, rng))
+            problem = pose_sequence(history, method, draw(8, method, rng.random))
             share = compute_sequence(problem, state.items)
             inputs[share.inputs.rows] += share.inputs.values
             outputs[share.outputs.rows] += share.outputs.values

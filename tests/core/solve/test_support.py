@@ -26,7 +26,7 @@ from fedrap_core.sparse import (
     packed_size,
     unpack_gram,
 )
-from fedrap_core.wire.share import decode_share, encode_share, uniform_shape
+from fedrap_core.wire.share import decode_share, encode_share, uniform_count
 from tests.core.made import quick, random_update, seeds
 
 SIZE, DIM = 20, 4
@@ -146,7 +146,7 @@ def test_an_honest_triangle_is_counted_as_it_came(seed: int, dim: int, users: in
     rng = np.random.default_rng(seed)
     some = rng.normal(size=(users, dim)) * rng.lognormal(0.0, 2.0, dim)
     made = RowUpdate(np.array([0]), np.zeros((1, dim)), pack_gram(some.T @ some))
-    got = decode_share(encode_share(made, rng.random(uniform_shape(made))), dim)
+    got = decode_share(encode_share(made, rng.random(uniform_count(made))), dim)
     assert keep_semidefinite(got, dim) is got
 
 

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrap_core.errors import MalformedMessage, NotFinite, TooLarge, UnsupportedVersion, WrongShape
+from fedrap_core.plan import OFF
 from fedrap_core.quantize import STEPS
 from fedrap_core.sparse import RowUpdate, bucket_bytes, packed_size
 from fedrap_core.wire.codec import MAX_BYTES, encode
 from fedrap_core.wire.messages import OfferRequest, Share
-from fedrap_core.wire.share import decode_share, encode_share, folded_rows, pad, uniform_shape
+from fedrap_core.wire.share import decode_share, encode_share, folded_rows, pad, uniform_count
 from tests.core.made import quick, random_update, seeds
 
 DOCUMENTED = (MalformedMessage, UnsupportedVersion, TooLarge, WrongShape)
@@ -22,7 +23,7 @@ dims = st.integers(1, 9)
 
 
 def _encoded(update: RowUpdate, seed: int) -> bytes:
-    return encode_share(update, np.random.default_rng(seed).random(uniform_shape(update)))
+    return encode_share(update, np.random.default_rng(seed).random(uniform_count(update)))
 
 
 def _framed(share: Share) -> bytes:
@@ -128,7 +129,7 @@ def _share(**changed: bytes) -> Share:
         "triangle_scales": struct.pack("<ff", 1.0, 1.0),
         "triangle": bytes(4),
     }
-    return Share(**{**fields, **changed}, fits=0)
+    return Share(**{**fields, **changed}, fits=0, parts=OFF)
 
 
 def test_the_share_of_the_cases_below_is_fine_as_it_is() -> None:
@@ -172,4 +173,4 @@ def test_scales_that_are_not_finite_are_refused_by_the_check(scale: float) -> No
 def test_an_update_that_cannot_be_quantised_is_refused_before_it_leaves() -> None:
     update = RowUpdate(np.array([0]), np.array([[np.nan, 0.0]]), np.zeros(3))
     with pytest.raises(NotFinite):
-        encode_share(update, np.zeros(uniform_shape(update)))
+        encode_share(update, np.zeros(uniform_count(update)))

@@ -25,7 +25,7 @@ def test_the_builder_reproduces_the_shipped_bytes(builder: dict[str, Any], tmp_p
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == shipped
 
 
-@pytest.mark.parametrize("graph", ["solve_v1.onnx", "paper_v1.onnx"])
+@pytest.mark.parametrize("graph", ["solve_v1.onnx", "paper_v1.onnx", "sequence_v1.onnx"])
 def test_a_graph_needs_no_new_runtime_and_fixes_no_size(graph: str) -> None:
     model = onnx.load(str(ASSETS / graph))
     assert model.ir_version == 8

@@ -108,7 +108,7 @@ def test_a_session_starts_once_however_many_threads_ask(monkeypatch: pytest.Monk
     started: list[str] = []
     together = threading.Barrier(8)
 
-    def start(graph: str) -> object:
+    def start(graph: str, provider: str) -> object:
         started.append(graph)
         return object()
 

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from fedrap.trainers import Choice, TrainerUnavailable, choose_trainer, make_trainer
+from fedrap.trainers.select import WORTH_AN_ACCELERATOR, ThisMachine, work_of
+from fedrap_core.plan import PaperMethod, SequenceMethod, SolveMethod
 
 EMPTY: dict[str, str] = {}
 
@@ -49,3 +51,67 @@ def test_a_trainer_asked_for_by_name_is_never_replaced(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("name", ["numpy", "onnx", "torch"])
 def test_a_trainer_says_its_name(name: str) -> None:
     assert make_trainer(name).name == name
+
+
+class Pretended:
+    """A machine with these accelerators."""
+
+    def __init__(self, *providers: str, torch: str | None = None) -> None:
+        self._providers = [*providers, "CPUExecutionProvider"]
+        self._torch = torch
+        self.torch_was_asked = False
+
+    def providers(self) -> list[str]:
+        return self._providers
+
+    def torch_device(self) -> str | None:
+        self.torch_was_asked = True
+        return self._torch
+
+
+CUDA = "CUDAExecutionProvider"
+LARGE = work_of(SolveMethod(sequence=SequenceMethod()), 100_000)
+
+
+def test_work_is_what_the_softmax_of_the_sequence_part_takes() -> None:
+    assert LARGE == 100_000 * 64 * 32 >= WORTH_AN_ACCELERATOR
+    assert work_of(SolveMethod(), 100_000) == 0
+    assert work_of(PaperMethod(), 100_000) == 0
+
+
+@pytest.mark.parametrize(
+    ("machine", "name", "provider", "words"),
+    [
+        (Pretended(CUDA, torch="cuda"), "onnx", CUDA, "has CUDA"),
+        (Pretended("DmlExecutionProvider"), "onnx", "DmlExecutionProvider", "has Dml"),
+        (Pretended("CoreMLExecutionProvider"), "onnx", "CoreMLExecutionProvider", "has CoreML"),
+        (Pretended("NnapiExecutionProvider"), "onnx", "NnapiExecutionProvider", "has Nnapi"),
+        (Pretended("AzureExecutionProvider", torch="mps"), "torch", "", "torch has mps"),
+        (Pretended(), "onnx", "", "there is none"),
+    ],
+    ids=["cuda", "directml", "coreml", "nnapi", "torch", "none"],
+)  # fmt: skip
+def test_large_work_takes_the_accelerator_that_is_there(
+    machine: Pretended, name: str, provider: str, words: str
+) -> None:
+    choice = choose_trainer(environment=EMPTY, work=LARGE, accelerators=machine)
+    assert (choice.name, choice.provider) == (name, provider)
+    assert words in choice.reason
+    assert "205 million products" in choice.reason
+
+
+def test_small_work_looks_for_no_accelerator_and_a_name_is_taken_as_it_is() -> None:
+    machine = Pretended("CUDAExecutionProvider", torch="cuda")
+    assert choose_trainer(environment=EMPTY, work=LARGE // 2, accelerators=machine).provider == ""
+    assert choose_trainer("numpy", work=LARGE, accelerators=machine).name == "numpy"
+    assert not machine.torch_was_asked
+
+
+def test_this_machine_says_what_it_has() -> None:
+    assert "CPUExecutionProvider" in ThisMachine().providers()
+    assert ThisMachine().torch_device() in (None, "cuda", "mps", "xpu")
+
+
+def test_a_provider_that_does_not_start_is_said_so() -> None:
+    with pytest.raises(TrainerUnavailable, match="CUDAExecutionProvider cannot be started"):
+        make_trainer("onnx", "CUDAExecutionProvider")

@@ -18,11 +18,12 @@ final class Boosted {
     static Boosted of(
             SharedMatrix common,
             UserRepresentation mine,
+            SequenceUser part,
             int n,
             boolean[] allowed,
             Map<Integer, Double> added) {
         if (added.isEmpty()) {
-            Ranking plain = Ranking.of(common, mine, n, allowed);
+            Ranking plain = Ranking.of(common, mine, part, n, allowed);
             return new Boosted(plain, new double[plain.rows.length]);
         }
         boolean[] others = allowed.clone();
@@ -32,14 +33,14 @@ final class Boosted {
             raised[row] = true;
         }
         Ranking both =
-                Ranking.of(common, mine, n, others)
-                        .and(Ranking.of(common, mine, added.size(), raised));
+                Ranking.of(common, mine, part, n, others)
+                        .and(Ranking.of(common, mine, part, added.size(), raised));
         double[] boosts = new double[both.rows.length];
         TopN top = new TopN(Math.min(n, boosts.length));
         for (int i = 0; i < boosts.length; i++) {
             Double much = added.get(both.rows[i]);
             boosts[i] = much == null ? 0.0 : much;
-            top.offer(i, both.shared[i] + both.personal[i] + boosts[i]);
+            top.offer(i, both.score(i) + boosts[i]);
         }
         return new Boosted(both, boosts).take(top.rows());
     }
@@ -64,7 +65,7 @@ final class Boosted {
     Boosted diversified(SharedMatrix common, int n, double diversity) {
         double[] scores = new double[added.length];
         for (int i = 0; i < scores.length; i++) {
-            scores[i] = ranked.shared[i] + ranked.personal[i] + added[i];
+            scores[i] = ranked.score(i) + added[i];
         }
         return take(diversified(common.take(ranked.rows), common.dim(), scores, n, diversity));
     }

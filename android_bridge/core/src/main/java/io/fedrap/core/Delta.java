@@ -17,6 +17,7 @@ final class Delta {
     final byte[] values; // i8, those entries
     final byte[] withheld; // of the result, as in a release
     final byte[] entry; // of the result
+    final SequenceBody sequence; // null: there is no sequence part
 
     private Delta(Fields fields) {
         task = fields.id16("task");
@@ -34,6 +35,7 @@ final class Delta {
         values = fields.bytes("values");
         withheld = fields.bytes("withheld", 0, Integer.MAX_VALUE, new byte[0]);
         entry = fields.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]);
+        sequence = SequenceBody.in(fields);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

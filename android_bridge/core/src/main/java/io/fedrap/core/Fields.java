@@ -111,6 +111,32 @@ final class Fields {
         return map.containsKey(name) ? integer(name, min, max) : absent;
     }
 
+    boolean flag(String name, boolean absent) {
+        Object value = map.containsKey(name) ? map.get(name) : (Object) absent;
+        if (!(value instanceof Boolean)) {
+            throw refused(name, "is neither true nor false");
+        }
+        return (Boolean) value;
+    }
+
+    /** A list of so many numbers, each within a range. */
+    double[] numbers(String name, int least, int most, double min, double max, double[] absent) {
+        if (!map.containsKey(name)) {
+            return absent;
+        }
+        List<?> all = list(name);
+        if (all.size() < least || all.size() > most) {
+            throw refused(name, "does not have " + least + " to " + most + " numbers");
+        }
+        double[] out = new double[all.size()];
+        for (int i = 0; i < out.length; i++) {
+            Map<String, Object> one = new LinkedHashMap<>();
+            one.put(name, all.get(i));
+            out[i] = new Fields(one, where).number(name, min, max);
+        }
+        return out;
+    }
+
     /** A float, for which an integer passes; NaN is in no range. */
     double number(String name, double min, double max) {
         Object value = map.get(name);

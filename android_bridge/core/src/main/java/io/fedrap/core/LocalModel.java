@@ -28,6 +28,7 @@ final class LocalModel {
     private List<Interaction> known; // the history that was looked up last
     private History history;
     private UserRepresentation representation;
+    private SequenceUser part; // null without a sequence part
 
     /**
      * One release with one catalogue.
@@ -41,6 +42,14 @@ final class LocalModel {
         this.common = common;
         this.ids = ids == null ? new ItemIds(catalogue.items) : ids;
         this.shown = SharedMatrix.servedRows(header.withheld, common.size());
+        SequenceScoring mix = header.scoring.sequence;
+        boolean fits =
+                mix == null
+                        || common.sequence != null
+                                && common.sequence.kernelCount() == mix.kernels.count();
+        if (!fits) {
+            throw FedRapException.broken("a release that is scored with time kernels it does not have");
+        }
         for (int row = this.ids.size(); row < shown.length; row++) {
             shown[row] = false;
         }
@@ -83,6 +92,7 @@ final class LocalModel {
             history = new History(Arrays.copyOf(rows, count), Arrays.copyOf(weights, count)).settled();
             known = interactions;
             representation = null;
+            part = null;
         }
         return history;
     }
@@ -93,6 +103,15 @@ final class LocalModel {
             representation = new UserRepresentation(common, gram(), now, header.scoring);
         }
         return representation;
+    }
+
+    /** The same user of the sequence part; null without one. */
+    private synchronized SequenceUser part(List<Interaction> interactions) {
+        History now = history(interactions);
+        if (part == null && header.scoring.sequence != null) {
+            part = new SequenceUser(common.sequence, now, header.scoring.sequence);
+        }
+        return part;
     }
 
     /** D as it is kept and shown: <u, D_j> of each item that owns a row. */
@@ -121,18 +140,22 @@ final class LocalModel {
             return first(wish.n, allowed, wish.filter);
         }
         UserRepresentation mine = representation(interactions);
+        SequenceUser other = part(interactions);
         int wanted = wish.diversity == 0 ? wish.n : DIVERSE * wish.n;
-        Boosted best = best(mine, wanted, allowed, wish);
+        Boosted best = best(mine, other, wanted, allowed, wish);
         if (wish.diversity > 0) {
             best = best.diversified(common, wish.n, wish.diversity);
         }
         List<Recommendation> found = new ArrayList<>();
-        for (int i = 0; i < best.ranked.rows.length; i++) {
-            int row = best.ranked.rows[i];
-            List<Reason> why = wish.explain ? reasons(mine, row) : Collections.<Reason>emptyList();
+        Ranking ranked = best.ranked;
+        for (int i = 0; i < ranked.rows.length; i++) {
+            int row = ranked.rows[i];
+            List<Reason> why =
+                    wish.explain ? reasons(mine, other, row) : Collections.<Reason>emptyList();
             found.add(
                     new Recommendation(
-                            ids.name(row), best.ranked.shared[i], best.ranked.personal[i], best.added[i],
+                            ids.name(row), ranked.shared[i], ranked.personal[i], ranked.sequence[i],
+                            ranked.popularity[i], best.added[i],
                             why));
         }
         return found;
@@ -152,7 +175,7 @@ final class LocalModel {
         int row = row(item);
         return row < 0 || !isTaught()
                 ? Collections.<Reason>emptyList()
-                : reasons(representation(interactions), row);
+                : reasons(representation(interactions), part(interactions), row);
     }
 
     private List<Recommendation> first(int n, boolean[] allowed, Predicate<String> test) {
@@ -160,23 +183,25 @@ final class LocalModel {
         for (int row = 0; row < allowed.length && found.size() < n; row++) {
             if (allowed[row] && (test == null || test.test(ids.name(row)))) {
                 found.add(
-                        new Recommendation(ids.name(row), 0, 0, 0, Collections.<Reason>emptyList()));
+                        new Recommendation(
+                                ids.name(row), 0, 0, 0, 0, 0, Collections.<Reason>emptyList()));
             }
         }
         return found;
     }
 
     /** The n best that pass the test; it is asked of more and more of them until there are enough. */
-    private Boosted best(UserRepresentation mine, int n, boolean[] allowed, Wish wish) {
+    private Boosted best(
+            UserRepresentation mine, SequenceUser other, int n, boolean[] allowed, Wish wish) {
         if (wish.filter == null) {
-            return Boosted.of(common, mine, n, allowed, added(wish, allowed));
+            return Boosted.of(common, mine, other, n, allowed, added(wish, allowed));
         }
         Map<Integer, Double> added = added(wish, allowed);
         List<Integer> passed = new ArrayList<>();
         int asked = 0;
         int count = Math.min(ASKED * n, allowed.length);
         while (true) {
-            Boosted found = Boosted.of(common, mine, count, allowed, added);
+            Boosted found = Boosted.of(common, mine, other, count, allowed, added);
             int size = found.ranked.rows.length;
             for (; asked < size; asked++) {
                 if (passed.size() < n && wish.filter.test(ids.name(found.ranked.rows[asked]))) {
@@ -232,18 +257,19 @@ final class LocalModel {
         }
     }
 
-    private List<Reason> reasons(UserRepresentation mine, int row) {
-        Ranking parts = Ranking.explain(common, mine, row);
+    private List<Reason> reasons(UserRepresentation mine, SequenceUser other, int row) {
+        Ranking parts = Ranking.explain(common, mine, other, row);
         List<Reason> why = new ArrayList<>();
         for (int i = 0; i < parts.rows.length; i++) {
-            why.add(new Reason(ids.name(parts.rows[i]), parts.shared[i], parts.personal[i]));
+            String name = ids.name(parts.rows[i]);
+            why.add(new Reason(name, parts.shared[i], parts.personal[i], parts.sequence[i]));
         }
         Collections.sort( // stable
                 why,
-                (one, other) ->
+                (one, two) ->
                         Double.compare(
-                                Math.abs(other.shared + other.personal),
-                                Math.abs(one.shared + one.personal)));
+                                Math.abs(two.shared + two.personal + two.sequence),
+                                Math.abs(one.shared + one.personal + one.sequence)));
         return why;
     }
 

@@ -18,4 +18,12 @@ public interface LocalTrainer {
      * @throws FedRapException BROKEN_MODEL where C gives no finite user vector
      */
     List<LocalShare> solve(List<ShareProblem> problems);
+
+    /**
+     * Of the sequence part what takes m·k·Q products: a softmax over all items for each query. Plain
+     * Java in float64, unless a trainer has something faster.
+     */
+    default SequenceAnswer expect(SequenceProblem problem) {
+        return SequenceSoftmax.of(problem);
+    }
 }

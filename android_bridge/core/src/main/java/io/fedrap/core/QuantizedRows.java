@@ -94,6 +94,49 @@ final class QuantizedRows {
     /** Of one message: a bitmap of zeros is an eighth of what it says. */
     private static final long MAX_ENTRIES = 256L * 1024 * 1024;
 
+    /** The rows of a whole release; throws BROKEN_MODEL where sizes disagree. */
+    static QuantizedRows whole(long size, int dim, byte[] scales, byte[] bitmap, byte[] values) {
+        if (scales.length != 4 * size) {
+            throw FedRapException.broken("a release whose arrays do not have the size that it states");
+        }
+        byte[] steps = unpackEntries(bitmap, values, size * dim);
+        return new QuantizedRows(steps, LittleEndian.floats(scales), dim);
+    }
+
+    /**
+     * These rows with those of a delta in their places, {@code size} of them.
+     *
+     * @throws FedRapException BROKEN_MODEL where arrays do not fit, or a row is out of order or missing
+     */
+    QuantizedRows patched(long size, byte[] changed, byte[] scales, byte[] bitmap, byte[] values) {
+        if (changed.length % 4 != 0 || scales.length != changed.length) {
+            throw FedRapException.broken("a delta whose arrays do not fit each other");
+        }
+        int[] rows = LittleEndian.integers(changed);
+        // Each row past the old ones must come, so that a stated size costs bytes that were sent.
+        long news = 0;
+        long before = -1;
+        for (int row : rows) {
+            long place = Integer.toUnsignedLong(row);
+            if (place <= before || place >= size) {
+                throw FedRapException.broken("a delta whose rows are out of range or out of order");
+            }
+            news += place >= size() ? 1 : 0;
+            before = place;
+        }
+        if (news != size - size()) {
+            throw FedRapException.broken("a delta that leaves out rows");
+        }
+        byte[] steps = unpackEntries(bitmap, values, (long) rows.length * dim);
+        float[] widths = LittleEndian.floats(scales);
+        QuantizedRows grown = grown((int) size);
+        for (int i = 0; i < rows.length; i++) {
+            grown.scales[rows[i]] = widths[i];
+            System.arraycopy(steps, i * dim, grown.values, rows[i] * dim, dim);
+        }
+        return grown;
+    }
+
     int size() {
         return scales.length;
     }

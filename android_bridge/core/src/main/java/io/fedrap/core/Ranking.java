@@ -1,5 +1,7 @@
 package io.fedrap.core;
 
+import java.util.Arrays;
+
 /**
  * From scores to a list: the best n items, and why each is there.
  *
@@ -11,64 +13,118 @@ final class Ranking {
 
     final int[] rows; // (n) best first
     final double[] shared; // (n)
-    final double[] personal; // (n) the score is shared + personal
+    final double[] personal; // (n)
+    final double[] sequence; // (n) zeros without a sequence part
+    final double[] popularity; // (n) as well; the score is the sum of all four
 
-    private Ranking(int[] rows, double[] shared, double[] personal) {
+    private Ranking(
+            int[] rows, double[] shared, double[] personal, double[] sequence, double[] popularity) {
         this.rows = rows;
         this.shared = shared;
         this.personal = personal;
+        this.sequence = sequence;
+        this.popularity = popularity;
     }
 
     /** Some of them, in this order. */
     Ranking take(int[] places) {
         int[] theirs = new int[places.length];
-        double[] theirShared = new double[places.length];
-        double[] theirPersonal = new double[places.length];
         for (int i = 0; i < places.length; i++) {
             theirs[i] = rows[places[i]];
-            theirShared[i] = shared[places[i]];
-            theirPersonal[i] = personal[places[i]];
         }
-        return new Ranking(theirs, theirShared, theirPersonal);
+        return new Ranking(
+                theirs, some(shared, places), some(personal, places), some(sequence, places),
+                some(popularity, places));
+    }
+
+    private static double[] some(double[] all, int[] places) {
+        double[] found = new double[places.length];
+        for (int i = 0; i < places.length; i++) {
+            found[i] = all[places[i]];
+        }
+        return found;
     }
 
     /** These, and others behind them. */
     Ranking and(Ranking other) {
-        int[] all = java.util.Arrays.copyOf(rows, rows.length + other.rows.length);
-        double[] allShared = java.util.Arrays.copyOf(shared, all.length);
-        double[] allPersonal = java.util.Arrays.copyOf(personal, all.length);
+        int[] all = Arrays.copyOf(rows, rows.length + other.rows.length);
         System.arraycopy(other.rows, 0, all, rows.length, other.rows.length);
-        System.arraycopy(other.shared, 0, allShared, rows.length, other.rows.length);
-        System.arraycopy(other.personal, 0, allPersonal, rows.length, other.rows.length);
-        return new Ranking(all, allShared, allPersonal);
+        return new Ranking(
+                all, both(shared, other.shared), both(personal, other.personal),
+                both(sequence, other.sequence), both(popularity, other.popularity));
     }
 
-    /** The n best of the allowed rows. */
-    static Ranking of(SharedMatrix common, UserRepresentation representation, int n, boolean[] allowed) {
-        int[] shortlist = common.best(representation.user, Math.max(n, SHORTLIST), allowed);
+    private static double[] both(double[] first, double[] second) {
+        double[] all = Arrays.copyOf(first, first.length + second.length);
+        System.arraycopy(second, 0, all, first.length, second.length);
+        return all;
+    }
+
+    /** The score of one of them. */
+    double score(int place) {
+        return shared[place] + personal[place] + (sequence[place] + popularity[place]);
+    }
+
+    /** The n best of the allowed rows; {@code part} is null without a sequence part. */
+    static Ranking of(
+            SharedMatrix common,
+            UserRepresentation representation,
+            SequenceUser part,
+            int n,
+            boolean[] allowed) {
+        int most = Math.max(n, SHORTLIST);
+        int[] shortlist =
+                part == null
+                        ? common.best(representation.user, most, allowed)
+                        : common.best(representation.user, part, most, allowed);
+        double share = part == null ? 1.0 : part.scoring.solve;
         double[] theirs = common.take(shortlist);
-        double[] shared = new double[shortlist.length];
-        double[] personal = new double[shortlist.length];
+        double[][] found = new double[4][shortlist.length]; // shared, personal, sequence, popularity
         TopN top = new TopN(Math.min(n, shortlist.length));
         for (int i = 0; i < shortlist.length; i++) {
             int at = i * common.dim();
-            shared[i] = representation.shared(theirs, at); // float64, so that reasons add up to it
-            personal[i] = sum(representation.personalParts(shortlist[i], theirs, at));
-            top.offer(i, shared[i] + personal[i]);
+            int row = shortlist[i];
+            found[0][i] = share * representation.shared(theirs, at); // float64: reasons add up to it
+            found[1][i] = share * sum(representation.personalParts(row, theirs, at));
+            if (part != null) {
+                double[] other = common.sequence.take(new int[] {row});
+                double product = Dense.dot(part.query, 0, other, 0, other.length);
+                found[2][i] = part.scoring.sequence * product;
+                found[3][i] = popularity(common, part, row);
+            }
+            top.offer(i, found[0][i] + found[1][i] + (found[2][i] + found[3][i]));
         }
-        return new Ranking(shortlist, shared, personal).take(top.rows());
+        return new Ranking(shortlist, found[0], found[1], found[2], found[3]).take(top.rows());
+    }
+
+    private static double popularity(SharedMatrix common, SequenceUser part, int row) {
+        return part.scoring.sequence * part.scoring.kappa * common.sequence.bias[row];
     }
 
     /**
-     * Why an item has its score: a shared and a personal number for each item of the history, newest
-     * first, which add up to it. Here {@code rows} are those items.
+     * Why an item has its score: a shared, a personal and a sequence number for each item of the
+     * history, newest first, which add up to it but for popularity. Here {@code rows} are those items.
      */
-    static Ranking explain(SharedMatrix common, UserRepresentation representation, int row) {
+    static Ranking explain(
+            SharedMatrix common, UserRepresentation representation, SequenceUser part, int row) {
         double[] theirs = common.take(new int[] {row});
-        double[] personal = new double[representation.items.length];
+        int n = representation.items.length;
+        double share = part == null ? 1.0 : part.scoring.solve;
+        double[] shared = representation.sharedParts(theirs);
         double[] owed = representation.personalParts(row, theirs, 0);
-        System.arraycopy(owed, 0, personal, 0, owed.length);
-        return new Ranking(representation.items, representation.sharedParts(theirs), personal);
+        double[] personal = new double[n];
+        double[] sequence = new double[n];
+        double[] other = part == null ? null : common.sequence.take(new int[] {row});
+        for (int i = 0; i < n; i++) {
+            shared[i] *= share;
+            personal[i] = i < owed.length ? share * owed[i] : 0.0;
+            double[] piece = part == null ? null : part.pieces.get(representation.items[i]);
+            if (piece != null) { // items that are too old for the window have none
+                sequence[i] = part.scoring.sequence * Dense.dot(piece, 0, other, 0, other.length);
+            }
+        }
+        double[] popularity = {part == null ? 0.0 : popularity(common, part, row)};
+        return new Ranking(representation.items, shared, personal, sequence, popularity);
     }
 
     /**
@@ -95,7 +151,8 @@ final class Ranking {
         for (int i = 0; i < best.length; i++) {
             found[i] = cosines[best[i]];
         }
-        return new Ranking(best, found, new double[best.length]);
+        double[] none = new double[best.length];
+        return new Ranking(best, found, none, none, none);
     }
 
     private static double sum(double[] parts) {

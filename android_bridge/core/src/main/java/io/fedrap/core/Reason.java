@@ -11,10 +11,14 @@ public final class Reason {
     /** Through what is true of this user alone. */
     public final double personal;
 
-    Reason(String item, double shared, double personal) {
+    /** Through what usually comes next; 0 where the task has no sequence part. */
+    public final double sequence;
+
+    Reason(String item, double shared, double personal, double sequence) {
         this.item = item;
         this.shared = shared;
         this.personal = personal;
+        this.sequence = sequence;
     }
 
     @Override

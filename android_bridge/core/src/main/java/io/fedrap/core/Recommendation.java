@@ -7,7 +7,7 @@ public final class Recommendation {
     /** Its id. */
     public final String item;
 
-    /** shared + personal + boost; larger is better. */
+    /** shared + personal + sequence + popularity + boost; larger is better. */
     public final double score;
 
     /** Part of the score that the common items C give. */
@@ -16,19 +16,33 @@ public final class Recommendation {
     /** Part of the score that the personal items D give. */
     public final double personal;
 
+    /** Part that what usually comes next gives; 0 where the task has no sequence part. */
+    public final double sequence;
+
+    /** Part that the item has for everybody; 0 where the task has no sequence part. */
+    public final double popularity;
+
     /** Part of the score that the app added for the moment. */
     public final double boost;
 
-    /** Strongest first; they add up to shared and personal. Empty unless asked for. */
+    /** Strongest first; they add up to all parts but popularity. Empty unless asked for. */
     public final List<Reason> reasons;
 
     Recommendation(
-            String item, double shared, double personal, double boost, List<Reason> reasons) {
+            String item,
+            double shared,
+            double personal,
+            double sequence,
+            double popularity,
+            double boost,
+            List<Reason> reasons) {
         this.item = item;
-        this.score = shared + personal + boost;
+        this.score = shared + personal + (sequence + popularity) + boost;
         this.boost = boost;
         this.shared = shared;
         this.personal = personal;
+        this.sequence = sequence;
+        this.popularity = popularity;
         this.reasons = reasons;
     }
 

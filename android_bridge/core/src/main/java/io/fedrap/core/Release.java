@@ -16,6 +16,7 @@ final class Release {
     final byte[] values; // i8, those entries
     final byte[] withheld; // a bit per row, lowest first: not to be recommended; empty: none
     final byte[] entry; // of the log: a signature and a ReleaseEntry
+    final SequenceBody sequence; // null: there is no sequence part
 
     private Release(Fields fields) {
         task = fields.id16("task");
@@ -32,6 +33,7 @@ final class Release {
         values = fields.bytes("values");
         withheld = fields.bytes("withheld", 0, Integer.MAX_VALUE, new byte[0]);
         entry = fields.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]);
+        sequence = SequenceBody.in(fields);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

@@ -12,6 +12,8 @@ final class ReleaseHeader {
     static final int CHUNK = 16_384; // rows of C in one value
     static final String HEAD = "held";
     static final String PART = "c/";
+    static final String OUTPUTS = "so/"; // of the sequence part, with their bias
+    static final String OFFSETS = "sd/";
 
     final long version;
     final long step; // 0: no round was released yet, so C has learnt nothing
@@ -21,6 +23,8 @@ final class ReleaseHeader {
     final Scoring scoring;
     final byte[] withheld; // rows not to be recommended, as in a release
     final byte[] entry; // of the log, as signed; empty in stores of before there was one
+    final int sequenceDim; // k of the sequence part; 0 without one
+    final byte[] kernels; // of the sequence part, as in a release
 
     private ReleaseHeader(
             long version,
@@ -30,7 +34,9 @@ final class ReleaseHeader {
             byte[] model,
             Scoring scoring,
             byte[] withheld,
-            byte[] entry) {
+            byte[] entry,
+            int sequenceDim,
+            byte[] kernels) {
         this.version = version;
         this.step = step;
         this.size = size;
@@ -39,17 +45,24 @@ final class ReleaseHeader {
         this.scoring = scoring;
         this.withheld = withheld;
         this.entry = entry;
+        this.sequenceDim = sequenceDim;
+        this.kernels = kernels;
     }
 
     /** The head of a release whose C was found good, so its size fits. */
     static ReleaseHeader of(ReleaseMessage message) {
         Release r = message.release;
         Delta d = message.delta;
+        SequenceBody s = message.sequence();
+        int wide = s == null ? 0 : s.dim;
+        byte[] kernels = s == null ? new byte[0] : s.kernels;
         return r != null
                 ? new ReleaseHeader(
-                        r.version, r.step, (int) r.size, r.dim, r.model, r.scoring, r.withheld, r.entry)
+                        r.version, r.step, (int) r.size, r.dim, r.model, r.scoring, r.withheld, r.entry,
+                        wide, kernels)
                 : new ReleaseHeader(
-                        d.version, d.step, (int) d.size, d.dim, d.model, d.scoring, d.withheld, d.entry);
+                        d.version, d.step, (int) d.size, d.dim, d.model, d.scoring, d.withheld, d.entry,
+                        wide, kernels);
     }
 
     static ReleaseHeader decode(byte[] raw) {
@@ -57,7 +70,8 @@ final class ReleaseHeader {
         return new ReleaseHeader(
                 f.count("version"), f.count("step"), (int) f.integer("size", 0, Integer.MAX_VALUE),
                 (int) f.integer("dim", 1, 512), f.digest("model"), Scoring.from(f.inner("scoring")),
-                f.bytes("withheld"), f.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]));
+                f.bytes("withheld"), f.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]),
+                (int) f.integer("sequence_dim", 0, 512, 0), f.bytes("kernels", 0, 4 * 512 * 16, new byte[0]));
     }
 
     private byte[] encode() {
@@ -70,28 +84,47 @@ final class ReleaseHeader {
         map.put("scoring", scoring.toMap());
         map.put("withheld", withheld);
         map.put("entry", entry);
+        map.put("sequence_dim", sequenceDim);
+        map.put("kernels", kernels);
         return MsgPack.encode(map);
     }
 
     /** What the store must write for this release: its head and the chunks that it changes. */
     static Map<String, byte[]> values(ReleaseMessage message, SharedMatrix common) {
         ReleaseHeader head = of(message);
-        boolean[] touched = new boolean[(common.size() + CHUNK - 1) / CHUNK];
-        if (message.delta == null) {
-            java.util.Arrays.fill(touched, true);
-        } else {
-            for (int row : LittleEndian.integers(message.delta.rows)) {
-                touched[row / CHUNK] = true;
-            }
-        }
+        Delta delta = message.delta;
         Map<String, byte[]> values = new LinkedHashMap<>();
         values.put(HEAD, head.encode());
-        for (int number = 0; number < touched.length; number++) {
-            if (touched[number]) {
-                values.put(PART + number, packed(common.items, number));
+        for (int number : touched(common.size(), delta == null ? null : delta.rows)) {
+            values.put(PART + number, packed(common.items, number));
+        }
+        SequenceRows part = common.sequence;
+        if (part != null) {
+            SequenceBody body = message.sequence();
+            for (int number : touched(part.size(), delta == null ? null : body.outputRows)) {
+                int from = number * CHUNK;
+                int end = Math.min(part.size(), from + CHUNK);
+                byte[] bias = LittleEndian.bytes(java.util.Arrays.copyOfRange(part.bias, from, end));
+                values.put(OUTPUTS + number, Bytes.join(bias, packed(part.outputs, number)));
+            }
+            for (int number : touched(part.size(), delta == null ? null : body.offsetRows)) {
+                values.put(OFFSETS + number, packed(part.offsets, number));
             }
         }
         return values;
+    }
+
+    /** The numbers of all chunks, or of those that have a changed row. */
+    private static int[] touched(int size, byte[] changed) {
+        boolean[] touched = new boolean[(size + CHUNK - 1) / CHUNK];
+        if (changed == null) {
+            java.util.Arrays.fill(touched, true);
+        } else {
+            for (int row : LittleEndian.integers(changed)) {
+                touched[row / CHUNK] = true;
+            }
+        }
+        return java.util.stream.IntStream.range(0, touched.length).filter(i -> touched[i]).toArray();
     }
 
     private static byte[] packed(QuantizedRows items, int number) {
@@ -109,19 +142,36 @@ final class ReleaseHeader {
      * @throws FedRapException STORE_DAMAGED: a chunk is missing or has another size.
      */
     SharedMatrix load(SealedStore store) {
-        byte[] steps = new byte[size * dim];
+        QuantizedRows items = load(store, PART, dim, null);
+        if (sequenceDim == 0) {
+            return new SharedMatrix(version, items);
+        }
+        float[] bias = new float[size];
+        QuantizedRows outputs = load(store, OUTPUTS, sequenceDim, bias);
+        QuantizedRows offsets = load(store, OFFSETS, sequenceDim, null);
+        float[] a = LittleEndian.floats(kernels);
+        return new SharedMatrix(version, items, new SequenceRows(outputs, offsets, bias, a));
+    }
+
+    /** Rows from their chunks; those with a bias begin with it. */
+    private QuantizedRows load(SealedStore store, String name, int wide, float[] bias) {
+        byte[] steps = new byte[size * wide];
         float[] scales = new float[size];
         for (int from = 0; from < size; from += CHUNK) {
             int rows = Math.min(CHUNK, size - from);
-            byte[] raw = store.get(PART + from / CHUNK);
-            if (raw == null || raw.length != rows * (4 + dim)) {
+            int ahead = bias == null ? 0 : 4 * rows;
+            byte[] raw = store.get(name + from / CHUNK);
+            if (raw == null || raw.length != ahead + rows * (4 + wide)) {
                 throw FedRapException.damaged(
                         "a part of C is missing in the store; erase it and sync again");
             }
-            float[] widths = LittleEndian.floats(java.util.Arrays.copyOf(raw, 4 * rows));
-            System.arraycopy(widths, 0, scales, from, rows);
-            System.arraycopy(raw, 4 * rows, steps, from * dim, rows * dim);
+            float[] numbers = LittleEndian.floats(java.util.Arrays.copyOf(raw, ahead + 4 * rows));
+            if (bias != null) {
+                System.arraycopy(numbers, 0, bias, from, rows);
+            }
+            System.arraycopy(numbers, ahead / 4, scales, from, rows);
+            System.arraycopy(raw, ahead + 4 * rows, steps, from * wide, rows * wide);
         }
-        return new SharedMatrix(version, new QuantizedRows(steps, scales, dim));
+        return new QuantizedRows(steps, scales, wide);
     }
 }

@@ -28,6 +28,11 @@ final class ReleaseMessage {
         return release != null ? release.entry : delta.entry;
     }
 
+    /** Its sequence part; null where there is none. */
+    SequenceBody sequence() {
+        return release != null ? release.sequence : delta.sequence;
+    }
+
     /** Rows that it states; nothing was made of them yet. */
     long size() {
         return release != null ? release.size : delta.size;

@@ -1,5 +1,8 @@
 package io.fedrap.core;
 
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /** The bytes of what a device says in a few words; PROTOCOL 1 has a table for each. */
@@ -54,8 +57,17 @@ final class Requests {
         return MsgPack.encode(map);
     }
 
-    /** Inside an update, before it is sealed: rows, and the folded packed Gram matrix. */
-    static byte[] share(int[] rows, QuantizedRows values, QuantizedRows gram, int fits) {
+    /**
+     * Inside an update, before it is sealed: rows, the folded packed Gram matrix, and the other parts of
+     * the plan with their quantised rows.
+     */
+    static byte[] share(
+            int[] rows,
+            QuantizedRows values,
+            QuantizedRows gram,
+            int fits,
+            RowPart[] parts,
+            QuantizedRows[] others) {
         Map<String, Object> map = Fields.start("share");
         map.put("rows", LittleEndian.bytes(rows));
         map.put("scales", LittleEndian.bytes(values.scales));
@@ -63,6 +75,18 @@ final class Requests {
         map.put("triangle_scales", LittleEndian.bytes(gram.scales));
         map.put("triangle", gram.values);
         map.put("fits", fits);
+        List<Object> more = new ArrayList<>();
+        for (int i = 0; i < parts.length; i++) {
+            Map<String, Object> part = new LinkedHashMap<>();
+            part.put("name", parts[i].name);
+            part.put("rows", parts[i].rows == null ? new byte[0] : LittleEndian.bytes(parts[i].rows));
+            part.put("scales", LittleEndian.bytes(others[i].scales));
+            part.put("values", others[i].values);
+            more.add(part);
+        }
+        if (!more.isEmpty()) { // a share of a plan without them has no such field
+            map.put("parts", more);
+        }
         return MsgPack.encode(map);
     }
 }

@@ -197,6 +197,16 @@ final class RoundRunner {
         if (!sameVersion || plan.method().dim != model.common.dim() || !model.header.scoring.isSolve()) {
             return "stale-model";
         }
+        SequenceMethod part = plan.method().sequence;
+        SequenceRows rows = model.common.sequence;
+        boolean fits =
+                part == null
+                        || rows != null
+                                && rows.dim() == part.dim
+                                && rows.kernelCount() == part.kernels.count();
+        if (!fits) {
+            return "stale-model";
+        }
         List<Ledger.Entry> entries = state.entries();
         for (Ledger.Entry entry : entries) {
             // An entry is written with the bytes to send, and those were answered: the outbox is empty.

@@ -32,10 +32,26 @@ final class RoundShare {
             SecureRandom random) {
         RoundProblem problem = new RoundProblem(common, gram, history, plan.method());
         List<LocalShare> shares = trainer.solve(problem.problems);
-        RowUpdate update = problem.join(shares).clipped(plan.privacy);
-        byte[] uniform = new byte[8 * update.uniformCount()];
-        random.nextBytes(uniform); // all at once: each call may go to the system
-        return new RoundShare(update.encode(fractions(uniform)), shares.get(0).loss);
+        RowUpdate update = problem.join(shares);
+        SequenceMethod part = plan.method().sequence;
+        if (part != null) {
+            SequenceRows rows = common.sequence;
+            if (rows == null || rows.dim() != part.dim || rows.kernelCount() != part.kernels.count()) {
+                throw FedRapException.broken("a plan with another sequence part than its release");
+            }
+            SequenceProblem asked =
+                    new SequenceProblem(rows, history, part, count -> uniform(count, random));
+            update = update.with(asked.parts(trainer.expect(asked)));
+        }
+        update = update.clipped(plan.privacy);
+        double[] uniform = uniform(update.uniformCount(), random);
+        return new RoundShare(update.encode(uniform), shares.get(0).loss);
+    }
+
+    private static double[] uniform(int count, SecureRandom random) {
+        byte[] raw = new byte[8 * count];
+        random.nextBytes(raw); // all at once: each call may go to the system
+        return fractions(raw);
     }
 
     /** A number in [0, 1) out of 53 bits of every eight bytes. */

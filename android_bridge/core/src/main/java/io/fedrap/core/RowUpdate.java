@@ -1,7 +1,10 @@
 package io.fedrap.core;
 
+import java.util.Arrays;
+
 /**
- * What one device sends: rows g_j of the delta of C and the packed Gram matrix of x x', clipped as one.
+ * What one device sends: rows g_j of the delta of C, the packed Gram matrix of x x' and the other parts
+ * of the plan, clipped as one.
  */
 final class RowUpdate {
     final int[] rows; // (n) ascending, distinct; u32
@@ -9,13 +12,20 @@ final class RowUpdate {
     final double[] gram; // (k(k+1)/2)
     final int dim; // k
     final int fits; // 1: within the clip as it was computed, -1: above it, 0: nobody asked
+    final RowPart[] parts; // of the sequence part: inputs, outputs and kernels; none without it
 
-    RowUpdate(int[] rows, double[] values, double[] gram, int dim, int fits) {
+    RowUpdate(int[] rows, double[] values, double[] gram, int dim, int fits, RowPart... parts) {
         this.rows = rows;
         this.values = values;
         this.gram = gram;
         this.dim = dim;
         this.fits = fits;
+        this.parts = parts;
+    }
+
+    /** This update with the parts of the sequence part. */
+    RowUpdate with(RowPart... others) {
+        return new RowUpdate(rows, values, gram, dim, fits, others);
     }
 
     /** The upper half of a (k·k), row by row: (k(k+1)/2). */
@@ -30,11 +40,15 @@ final class RowUpdate {
         return out;
     }
 
-    /** Euclidean norm of rows and packed Gram matrix. */
+    /** Euclidean norm of all of it. */
     double norm() {
-        return Math.sqrt(
+        double square =
                 Dense.dot(values, 0, values, 0, values.length)
-                        + Dense.dot(gram, 0, gram, 0, gram.length));
+                        + Dense.dot(gram, 0, gram, 0, gram.length);
+        for (RowPart part : parts) {
+            square += Dense.dot(part.values, 0, part.values, 0, part.values.length);
+        }
+        return Math.sqrt(square);
     }
 
     /** What a device sends: rows clipped, then the whole, with its bit where the clip adapts. */
@@ -45,35 +59,51 @@ final class RowUpdate {
     }
 
     private RowUpdate clipRows(double limit) {
-        double[] out = values.clone();
-        for (int at = 0; at < out.length; at += dim) {
-            double norm = Math.sqrt(Dense.dot(out, at, out, at, dim));
+        RowPart[] clipped = new RowPart[parts.length];
+        for (int i = 0; i < parts.length; i++) {
+            clipped[i] = parts[i].with(clipRows(parts[i].values, parts[i].width, limit));
+        }
+        return new RowUpdate(rows, clipRows(values, dim, limit), gram, dim, fits, clipped);
+    }
+
+    private static double[] clipRows(double[] numbers, int width, double limit) {
+        double[] out = numbers.clone();
+        for (int at = 0; at < out.length; at += width) {
+            double norm = Math.sqrt(Dense.dot(out, at, out, at, width));
             if (norm > limit) {
-                for (int i = at; i < at + dim; i++) {
+                for (int i = at; i < at + width; i++) {
                     out[i] *= limit / norm;
                 }
             }
         }
-        return new RowUpdate(rows, out, gram, dim, fits);
+        return out;
     }
 
     private RowUpdate clipToNorm(double limit, int bit) {
         double norm = norm();
         double factor = norm <= limit ? 1.0 : limit / norm;
-        double[] all = values.clone();
-        double[] corner = gram.clone();
-        for (int i = 0; i < all.length; i++) {
-            all[i] *= factor;
+        RowPart[] scaled = new RowPart[parts.length];
+        for (int i = 0; i < parts.length; i++) {
+            scaled[i] = parts[i].with(times(parts[i].values, factor));
         }
-        for (int i = 0; i < corner.length; i++) {
-            corner[i] *= factor;
+        return new RowUpdate(rows, times(values, factor), times(gram, factor), dim, bit, scaled);
+    }
+
+    private static double[] times(double[] numbers, double factor) {
+        double[] out = numbers.clone();
+        for (int i = 0; i < out.length; i++) {
+            out[i] *= factor;
         }
-        return new RowUpdate(rows, all, corner, dim, bit);
+        return out;
     }
 
     /** How many random numbers {@link #encode} needs for unbiased rounding. */
     int uniformCount() {
-        return values.length + foldedRows(dim) * dim;
+        int count = values.length + foldedRows(dim) * dim;
+        for (RowPart part : parts) {
+            count += part.values.length;
+        }
+        return count;
     }
 
     /** Rows of k numbers that hold the packed Gram matrix. */
@@ -90,11 +120,19 @@ final class RowUpdate {
     byte[] encode(double[] uniform) {
         double[] folded = new double[foldedRows(dim) * dim];
         System.arraycopy(gram, 0, folded, 0, gram.length);
-        double[] rest = new double[folded.length];
-        System.arraycopy(uniform, values.length, rest, 0, rest.length);
+        int at = values.length;
         QuantizedRows main = QuantizedRows.of(values, dim, uniform);
-        QuantizedRows corner = QuantizedRows.of(folded, dim, rest);
-        return pad(Requests.share(rows, main, corner, fits));
+        QuantizedRows corner =
+                QuantizedRows.of(folded, dim, Arrays.copyOfRange(uniform, at, at + folded.length));
+        at += folded.length;
+        QuantizedRows[] others = new QuantizedRows[parts.length];
+        for (int i = 0; i < parts.length; i++) {
+            double[] numbers = parts[i].values;
+            double[] mine = Arrays.copyOfRange(uniform, at, at + numbers.length);
+            others[i] = QuantizedRows.of(numbers, parts[i].width, mine);
+            at += numbers.length;
+        }
+        return pad(Requests.share(rows, main, corner, fits, parts, others));
     }
 
     /** Length, body, and zeros up to the bucket. */

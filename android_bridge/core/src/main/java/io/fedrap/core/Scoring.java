@@ -23,6 +23,7 @@ final class Scoring {
     final double power; // p, how similar two items must be for that
     final double sigma; // how far D is trusted with a single interaction
     final int recent; // newest items that own a row in D
+    final SequenceScoring sequence; // how the second part is added; null: there is none
     private final long paperSeed; // of the method `paper`; -1 for `solve`
 
     private Scoring(Fields f, long paperSeed) {
@@ -37,6 +38,8 @@ final class Scoring {
         power = f.number("power", TINY, LARGEST, 4.0);
         sigma = f.number("sigma", TINY, LARGEST, 1.0);
         recent = (int) f.integer("recent", 0, 5000, 50);
+        boolean both = paperSeed < 0 && f.asMap().containsKey("sequence");
+        sequence = both ? new SequenceScoring(f.inner("sequence")) : null;
     }
 
     /** Scoring inside a message, where it has a name; throws MALFORMED_MESSAGE. */
@@ -56,7 +59,7 @@ final class Scoring {
     static Scoring ofSolve(Fields fields) {
         fields.only(
                 "name", "alpha", "w0", "beta", "gamma", "tau", "ridge", "rho", "power", "sigma",
-                "recent");
+                "recent", "sequence");
         if (!fields.text("name", 0, Integer.MAX_VALUE, "solve").equals("solve")) {
             throw fields.refused("name", "is not solve");
         }
@@ -98,6 +101,9 @@ final class Scoring {
         map.put("power", power);
         map.put("sigma", sigma);
         map.put("recent", recent);
+        if (sequence != null) {
+            map.put("sequence", sequence.toMap());
+        }
         return map;
     }
 }

@@ -15,13 +15,28 @@ final class SharedMatrix {
 
     final long version;
     final QuantizedRows items; // (m, k)
+    final SequenceRows sequence; // null: this task has no sequence part
+
+    SharedMatrix(long version, QuantizedRows items) {
+        this(version, items, null);
+    }
 
     /**
-     * C from its numbers.
+     * C from its numbers, with the sequence part where there is one.
      *
      * @throws FedRapException BROKEN_MODEL where scales are negative, huge or not finite
      */
-    SharedMatrix(long version, QuantizedRows items) {
+    SharedMatrix(long version, QuantizedRows items, SequenceRows sequence) {
+        check(items);
+        if (sequence != null && sequence.size() != items.size()) {
+            throw FedRapException.broken("a sequence part of another number of rows than C");
+        }
+        this.version = version;
+        this.items = items;
+        this.sequence = sequence;
+    }
+
+    static void check(QuantizedRows items) {
         if (items.dim < 1 || items.values.length != (long) items.size() * items.dim) {
             throw FedRapException.broken("C has values and scales of different shapes");
         }
@@ -30,8 +45,6 @@ final class SharedMatrix {
                 throw FedRapException.broken("C has scales that are negative, huge or not finite");
             }
         }
-        this.version = version;
-        this.items = items;
     }
 
     /**
@@ -41,19 +54,16 @@ final class SharedMatrix {
      *     are unusable
      */
     static SharedMatrix of(Release release) {
-        if (release.scales.length != 4 * release.size) {
-            throw FedRapException.broken("a release whose arrays do not have the size that it states");
-        }
         servedRows(release.withheld, release.size);
-        byte[] values =
-                QuantizedRows.unpackEntries(
-                        release.bitmap, release.values, release.size * release.dim);
         QuantizedRows items =
-                new QuantizedRows(values, LittleEndian.floats(release.scales), release.dim);
-        if (!MessageDigest.isEqual(hash(items), release.model)) {
+                QuantizedRows.whole(
+                        release.size, release.dim, release.scales, release.bitmap, release.values);
+        SequenceRows part =
+                release.sequence == null ? null : SequenceRows.of(release.sequence, release.size);
+        if (!MessageDigest.isEqual(hash(items, part), release.model)) {
             throw FedRapException.broken("a release whose numbers do not have the hash that it states");
         }
-        return new SharedMatrix(release.version, items);
+        return new SharedMatrix(release.version, items, part);
     }
 
     /**
@@ -66,53 +76,50 @@ final class SharedMatrix {
         if (delta.since != version || delta.dim != dim() || delta.size < size()) {
             throw FedRapException.broken("a delta from version " + delta.since + "; " + version + " is held");
         }
-        if (delta.rows.length % 4 != 0 || delta.scales.length != delta.rows.length) {
-            throw FedRapException.broken("a delta whose arrays do not fit each other");
-        }
-        int[] rows = LittleEndian.integers(delta.rows);
-        // Each row past the old ones must come, so that a stated size costs bytes that were sent.
-        long news = 0;
-        long before = -1;
-        for (int row : rows) {
-            long place = Integer.toUnsignedLong(row);
-            if (place <= before || place >= delta.size) {
-                throw FedRapException.broken("a delta whose rows are out of range or out of order");
-            }
-            news += place >= size() ? 1 : 0;
-            before = place;
-        }
-        if (news != delta.size - size()) {
-            throw FedRapException.broken("a delta that leaves out rows");
-        }
         servedRows(delta.withheld, delta.size);
-        byte[] changed =
-                QuantizedRows.unpackEntries(
-                        delta.bitmap, delta.values, (long) rows.length * delta.dim);
-        float[] scales = LittleEndian.floats(delta.scales);
-        QuantizedRows grown = items.grown((int) delta.size);
-        for (int i = 0; i < rows.length; i++) {
-            grown.scales[rows[i]] = scales[i];
-            System.arraycopy(changed, i * dim(), grown.values, rows[i] * dim(), dim());
+        QuantizedRows grown =
+                items.patched(delta.size, delta.rows, delta.scales, delta.bitmap, delta.values);
+        SequenceRows part = null;
+        if (delta.sequence != null) {
+            if (sequence == null) {
+                throw FedRapException.broken("a delta of a sequence part that this device does not hold");
+            }
+            part = sequence.apply(delta.sequence, delta.size);
         }
-        if (!MessageDigest.isEqual(hash(grown), delta.model)) {
+        if (!MessageDigest.isEqual(hash(grown, part), delta.model)) {
             throw FedRapException.broken("a delta whose result does not have the hash that it states");
         }
-        return new SharedMatrix(delta.version, grown);
+        return new SharedMatrix(delta.version, grown, part);
     }
 
-    /** SHA-256 of shape, scales and values (PROTOCOL 7.2). */
     static byte[] hash(QuantizedRows items) {
-        MessageDigest digest;
-        try {
-            digest = MessageDigest.getInstance("SHA-256");
-        } catch (NoSuchAlgorithmException error) {
-            throw new IllegalStateException("every platform has SHA-256", error);
-        }
+        return hash(items, null);
+    }
+
+    /** SHA-256 of all the numbers of a release (PROTOCOL 7.2, 10.5). */
+    static byte[] hash(QuantizedRows items, SequenceRows part) {
+        MessageDigest digest = sha256();
         digest.update("fedrap/1 model".getBytes(StandardCharsets.US_ASCII));
         digest.update(LittleEndian.bytes(new int[] {items.size(), items.dim}));
         digest.update(LittleEndian.bytes(items.scales));
         digest.update(items.values);
-        return digest.digest();
+        byte[] first = digest.digest();
+        if (part == null) {
+            return first;
+        }
+        MessageDigest both = sha256();
+        both.update("fedrap/1 sequence".getBytes(StandardCharsets.US_ASCII));
+        both.update(first);
+        part.hash(both);
+        return both.digest();
+    }
+
+    private static MessageDigest sha256() {
+        try {
+            return MessageDigest.getInstance("SHA-256");
+        } catch (NoSuchAlgorithmException error) {
+            throw new IllegalStateException("every platform has SHA-256", error);
+        }
     }
 
     /**
@@ -204,6 +211,34 @@ final class SharedMatrix {
             }
         }
         return top.rows();
+    }
+
+    /**
+     * The same for solve·u·C_j + sequence·(q·C'_j + kappa·b_j), with C' and b of the sequence part.
+     */
+    int[] best(double[] user, SequenceUser part, int n, boolean[] allowed) {
+        SequenceScoring mix = part.scoring;
+        float[] u = floats(user, mix.solve);
+        float[] q = floats(part.query, mix.sequence);
+        float popularity = (float) (mix.sequence * mix.kappa);
+        QuantizedRows outputs = sequence.outputs;
+        TopN top = new TopN(Math.min(n, size()));
+        for (int row = 0; row < size(); row++) {
+            if (allowed[row]) {
+                float score = product(items.values, row * dim(), u) * items.scales[row];
+                score += product(outputs.values, row * outputs.dim, q) * outputs.scales[row];
+                top.offer(row, score + popularity * sequence.bias[row]);
+            }
+        }
+        return top.rows();
+    }
+
+    private static float[] floats(double[] numbers, double factor) {
+        float[] out = new float[numbers.length];
+        for (int i = 0; i < out.length; i++) {
+            out[i] = (float) (factor * numbers[i]);
+        }
+        return out;
     }
 
     /** Four sums side by side, because one would wait for itself in every step. */

@@ -14,10 +14,12 @@ final class SolveMethod {
     final double beta; // recency within a prefix, as in Scoring
     final double gamma;
     final double tau;
+    final SequenceMethod sequence; // the second part, learnt in the same rounds; null: off
 
     /** Throws MALFORMED_MESSAGE, also for fields that are not known (PROTOCOL 5.1). */
     SolveMethod(Fields f) {
-        f.only("name", "dim", "alpha", "w0", "ridge", "order", "prefixes", "beta", "gamma", "tau");
+        f.only("name", "dim", "alpha", "w0", "ridge", "order", "prefixes", "beta", "gamma", "tau",
+                "sequence");
         dim = (int) f.integer("dim", 1, 512, 32);
         alpha = f.number("alpha", TINY, LARGEST, 5.0);
         w0 = f.number("w0", 0, LARGEST, 1.0);
@@ -27,5 +29,7 @@ final class SolveMethod {
         beta = f.number("beta", 0, LARGEST, 10.0);
         gamma = f.number("gamma", 0, LARGEST, 0.1);
         tau = f.number("tau", TINY, LARGEST, 3.0);
+        sequence =
+                f.asMap().containsKey("sequence") ? new SequenceMethod(f.inner("sequence")) : null;
     }
 }

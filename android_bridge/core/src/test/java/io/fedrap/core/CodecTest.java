@@ -61,7 +61,9 @@ class CodecTest {
                                 LittleEndian.integers(f.bytes("rows")),
                                 ShareReader.rows(f, "values", "scales", 2),
                                 ShareReader.rows(f, "triangle", "triangle_scales", 2),
-                                (int) f.integer("fits", -1, 1)));
+                                (int) f.integer("fits", -1, 1),
+                                new RowPart[0],
+                                new QuantizedRows[0]));
         SENT.put("forget", f -> Requests.forget());
     }
 

@@ -145,11 +145,15 @@ public final class DevicesOnStdin {
         for (Recommendation one : found) {
             List<Object> reasons = new ArrayList<>();
             for (Reason why : one.reasons) {
-                reasons.add(Export.map("item", why.item, "shared", why.shared, "personal", why.personal));
+                reasons.add(
+                        Export.map(
+                                "item", why.item, "shared", why.shared, "personal", why.personal,
+                                "sequence", why.sequence));
             }
             all.add(
                     Export.map(
                             "item", one.item, "shared", one.shared, "personal", one.personal,
+                            "sequence", one.sequence, "popularity", one.popularity,
                             "reasons", reasons));
         }
         return all;

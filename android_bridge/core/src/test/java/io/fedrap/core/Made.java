@@ -21,6 +21,33 @@ final class Made {
         return new SharedMatrix(1, new QuantizedRows(values, scales, (int) stored.integer("dim")));
     }
 
+    /** A sequence part as stored in a vector. */
+    static SequenceRows sequence(Vectors.Case stored) {
+        return new SequenceRows(
+                rows(stored, "output"),
+                rows(stored, "offset"),
+                floats(stored.numbers("bias")),
+                floats(stored.numbers("kernels")));
+    }
+
+    private static QuantizedRows rows(Vectors.Case stored, String name) {
+        double[] steps = stored.numbers(name + "_values");
+        byte[] values = new byte[steps.length];
+        for (int i = 0; i < steps.length; i++) {
+            values[i] = (byte) steps[i];
+        }
+        float[] scales = floats(stored.numbers(name + "_scales"));
+        return new QuantizedRows(values, scales, (int) stored.integer("dim"));
+    }
+
+    private static float[] floats(double[] wide) {
+        float[] out = new float[wide.length];
+        for (int i = 0; i < wide.length; i++) {
+            out[i] = (float) wide[i];
+        }
+        return out;
+    }
+
     static History history(Vectors.Case stored) {
         return new History(stored.integers("rows"), stored.numbers("weights"));
     }

@@ -50,10 +50,10 @@ public final class RankingTimes {
         double[] gram = common.gram();
         History history = new History(rows, weights);
         UserRepresentation representation = new UserRepresentation(common, gram, history, scoring);
-        int[] best = Ranking.of(common, representation, 20, allowed).rows;
+        int[] best = Ranking.of(common, representation, null, 20, allowed).rows;
         double seconds = Double.parseDouble(args[1]);
         double solve = quickest(() -> new UserRepresentation(common, gram, history, scoring), seconds);
-        double list = quickest(() -> Ranking.of(common, representation, 20, allowed), seconds);
+        double list = quickest(() -> Ranking.of(common, representation, null, 20, allowed), seconds);
         System.out.printf(
                 Locale.ROOT,
                 "{\"taste_us\": %.1f, \"list_us\": %.1f, \"rows\": %s}%n",

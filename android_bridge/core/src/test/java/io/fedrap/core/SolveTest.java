@@ -50,7 +50,7 @@ class SolveTest {
                         allowed[row] = false;
                     }
                     int n = (int) one.integer("n");
-                    Ranking ranking = Ranking.of(common, Made.representation(one), n, allowed);
+                    Ranking ranking = Ranking.of(common, Made.representation(one), null, n, allowed);
                     assertArrayEquals(one.integers("rows"), ranking.rows);
                     Vectors.close(one.numbers("shared"), ranking.shared);
                     Vectors.close(one.numbers("personal"), ranking.personal);
@@ -80,7 +80,7 @@ class SolveTest {
                     SharedMatrix common = Made.common(one.inner("model"));
                     int row = (int) one.integer("row");
                     UserRepresentation representation = Made.representation(one);
-                    Ranking reasons = Ranking.explain(common, representation, row);
+                    Ranking reasons = Ranking.explain(common, representation, null, row);
                     assertArrayEquals(one.integers("items"), reasons.rows);
                     Vectors.close(one.numbers("shared"), reasons.shared);
                     Vectors.close(one.numbers("personal"), reasons.personal);

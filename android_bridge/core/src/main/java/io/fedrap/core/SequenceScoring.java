@@ -1,0 +1,35 @@
+package io.fedrap.core;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * How both parts add up: z_j = solve·(u·C_j + d_j) + sequence·(q·C'_j + kappa·b_j), C' and b of the
+ * sequence part.
+ */
+final class SequenceScoring {
+    private static final double LARGEST = 1e6;
+
+    final double solve;
+    final double sequence;
+    final double kappa; // how much popularity counts
+    final TimeKernels kernels; // those that the rows were learnt with
+
+    /** Throws MALFORMED_MESSAGE, also for fields that are not known. */
+    SequenceScoring(Fields f) {
+        f.only("solve", "sequence", "kappa", "longest", "ordered", "taus");
+        solve = f.number("solve", 0, LARGEST, 16.0);
+        sequence = f.number("sequence", 0, LARGEST, 1.0);
+        kappa = f.number("kappa", 0, LARGEST, 0.5);
+        kernels = new TimeKernels(f);
+    }
+
+    Map<String, Object> toMap() {
+        Map<String, Object> map = new LinkedHashMap<>();
+        map.put("solve", solve);
+        map.put("sequence", sequence);
+        map.put("kappa", kappa);
+        kernels.put(map);
+        return map;
+    }
+}
