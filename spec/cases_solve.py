@@ -340,7 +340,6 @@ def diversities() -> File:
         ("more asked for than there is", _TINY, [1, 3], [-2.0, 5.0], 9, 0.5),
         ("equal scores", _TINY, [0, 2, 4], [1.0, 1.0, 1.0], 3, 0.5),
         ("none", _TINY, [], [], 3, 0.5),
-        ("full", _FULL, list(range(60)), [1.0 / (1 + n) for n in range(60)], 12, 0.4),
     ]
     cases = [
         {
