@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from examples import night_job, shop, web_app
+from examples import night_job, reader, shop, web_app
 from fedrap import FedRap
 from fedrap.testing import FakeCoordinator
 from testkit.harness import Address
@@ -56,6 +56,28 @@ def test_the_shop_joins_a_real_round(coordinator_with: Start, tmp_path: Path) ->
     assert "No: no-consent" in shown
     assert "Joined, " in shown
     assert "  tea cup  " in shown
+
+
+def test_the_reader_serves_two_people_whether_they_train_or_not(tmp_path: Path) -> None:
+    shown = run_script("reader.py", str(tmp_path))
+    ann, bob = shown.split("bob:")
+    for said, end in ((ann, "joined a round"), (bob, "no round: no-consent")):
+        assert "because you liked" in said
+        assert "stars 1" not in said.split("then: ")[1]
+        assert said.strip().endswith(end)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_the_reader_against_a_real_coordinator(
+    coordinator_with: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: bool
+) -> None:
+    address = coordinator_with(reader.ITEMS)
+    monkeypatch.setenv("FEDRAP_SERVER", address.url)
+    monkeypatch.setenv("FEDRAP_TOKEN", address.tokens[0])
+    *_, then, end = reader.evening("ann", tmp_path, train=train)
+    assert end == ("joined a round" if train else "no round: no-consent")
+    assert len(then.split(", ")) == 5
+    assert "stars 1" not in then
 
 
 async def play_web(stores: web_app.Stores) -> None:
@@ -179,5 +201,5 @@ def test_the_notebook_looks_into_the_c_of_a_real_coordinator(
 
 
 def test_every_example_is_run_here() -> None:
-    named = {"shop.py", "web_app.py", "night_job.py", "look_inside.ipynb"}
+    named = {"shop.py", "web_app.py", "night_job.py", "reader.py", "look_inside.ipynb"}
     assert {one.name for one in FOLDER.iterdir() if one.is_file()} == named
