@@ -66,6 +66,14 @@ async def finish(store: Store, round_: bytes, phase: Phase, step: int) -> None:
         await store.set_phase(round_, phase)
 
 
+async def test_a_probe_leaves_nothing_behind(store: Store) -> None:
+    before = await store.counts()
+    await store.probe()
+    await store.probe()
+    assert store.serves
+    assert await store.counts() == before
+
+
 async def test_the_first_task_id_is_kept(store: Store) -> None:
     assert await store.task_id(TASK) == TASK
     assert await store.task_id(b"u" * 16) == TASK

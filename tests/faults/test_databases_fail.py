@@ -51,7 +51,9 @@ def _is_away(answer: Answer) -> None:
     assert answer.document["retry_after"] > 0
 
 
-async def test_a_full_disk_refuses_for_now_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_for_now_and_loses_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = SqlStore(f"sqlite:///{tmp_path / 'c.sqlite'}")
     pages = [1_000_000]
 
@@ -68,9 +70,16 @@ async def test_a_full_disk_refuses_for_now_and_loses_nothing(tmp_path: Path) -> 
         _is_away(await second())
         async with served.session.get(served.url + "/v1/releases/latest") as answer:
             assert answer.status == 200
+        async with served.session.get(served.url + "/readyz") as answer:
+            assert answer.status == 503  # at once: nothing can be kept
         pages[0] = 1_000_000
+        await until_async(lambda: store.serves)  # without a word of anybody
+        async with served.session.get(served.url + "/readyz") as answer:
+            assert answer.status == 200
         assert [(await send()).status for send in (second, third)] == [200, 200]
         assert (await served.app[COORDINATOR].release(None)).version == 2
+    said = [one.getMessage() for one in caplog.records if "the database is" in one.getMessage()]
+    assert said == ["the database is away; trying again", "the database is back"]
 
 
 def _allow(url: str, name: str, allowed: bool) -> None:

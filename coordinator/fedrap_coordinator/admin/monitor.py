@@ -19,6 +19,7 @@ import numpy as np
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.documents import CatalogueFigures, Dashboard, Traffic
 from fedrap_coordinator.domain.records import DeviceStates
+from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.rounds.coordinator import Coordinator
 from fedrap_coordinator.rounds.releases import Model
 from fedrap_coordinator.settings import Settings
@@ -128,6 +129,8 @@ class Monitor:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 await self.look()
+            except StoreGone:  # the store has said so, once
+                continue
             except Exception:
                 log.exception("could not look at the coordinator; trying again")
 

@@ -73,7 +73,7 @@ class Coordinator:
     @property
     def is_ready(self) -> bool:
         """Does the database serve, as far as was last seen?"""
-        return self._driver.serves
+        return self._driver.started and self.store.serves
 
     @property
     def model(self) -> Model | None:

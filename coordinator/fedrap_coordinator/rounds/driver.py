@@ -71,10 +71,10 @@ class RoundDriver:
     """Drives the rounds of one task. Others read its attributes, and only it writes them."""
 
     task: bytes  # the id of the task; known after `start`
+    started: bool
     model: Model | None  # the latest release
     round: Round | None  # the open one, as a value
     plan: Plan  # of the open round, or of the next
-    serves: bool  # does the database, as far as was last seen?
     due: asyncio.Event  # set when something may have to be done before the next tick
     changed: asyncio.Event  # of now; it is set, and another follows it, at changes
 
@@ -90,7 +90,7 @@ class RoundDriver:
         reached: Reached = pass_by,
     ) -> None:
         self.task, self.model, self.round = b"", None, None
-        self.serves = False
+        self.started = False
         self.due, self.changed = asyncio.Event(), asyncio.Event()
         self._store = store
         self._keyring = keyring
@@ -148,7 +148,7 @@ class RoundDriver:
                 self._check_steps(self.model)
                 await self._take_up_log(self.model)
             await self._step()
-        self.serves = True
+        self.started = True
 
     def _check_steps(self, model: Model) -> None:
         """A database that is older than its keys would publish steps a second time.
@@ -197,7 +197,6 @@ class RoundDriver:
         async with self._turn:
             await self._refresh()
             await self._step()
-        self.serves = True
 
     async def run(self, tick: float) -> None:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""
@@ -209,11 +208,10 @@ class RoundDriver:
                 pass
             self.due.clear()
             try:
+                if not self._store.serves:
+                    await self._store.probe()  # nobody else may have anything to write
                 await self.advance()
-            except StoreGone as error:
-                if self.serves:
-                    log.error("the database is away; trying again", extra={"said": str(error)})
-                self.serves = False
+            except StoreGone:  # the store has said so, once
                 await asyncio.sleep(TICK_SECONDS)
             except Exception:
                 log.exception("the round could not go on; trying again")
@@ -354,7 +352,8 @@ class RoundDriver:
             await self._refresh()
             return False
         self._adopt(moved)
-        log.info(
+        log.log(
+            logging.WARNING if phase is Phase.ABANDONED else logging.INFO,
             "round moved",
             extra={"step": moved.step, "phase": phase.value, "updates": moved.accepted},
         )

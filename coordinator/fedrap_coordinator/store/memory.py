@@ -94,6 +94,11 @@ class MemoryStore:
     _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
     _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
 
+    serves = True
+
+    async def probe(self) -> None:
+        pass
+
     async def open(self) -> None:
         pass
 

@@ -7,6 +7,7 @@ makes it as it is today, so a later step asks whether its column is there alread
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import msgpack
@@ -18,6 +19,9 @@ from fedrap_coordinator.store import schema as t
 from fedrap_core.wire.releases import pack_entries
 
 _LOCK = 0x66656472  # of PostgreSQL: two processes that start at once make one schema
+
+
+log = logging.getLogger(__name__)
 
 
 def open_schema(db: sa.Connection) -> None:
@@ -41,6 +45,7 @@ def open_schema(db: sa.Connection) -> None:
     for number in range(known + 1, t.SCHEMA + 1):
         STEPS[number](db)
     if known < t.SCHEMA:
+        log.warning("database brought up to date", extra={"was": known, "schema": t.SCHEMA})
         db.execute(t.meta.update().where(t.meta.c.name == "schema").values(value=_written()))
     t.metadata.create_all(db)  # the tables that are not there yet
 

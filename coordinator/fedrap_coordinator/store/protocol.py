@@ -52,6 +52,12 @@ class Store(Protocol):
     "refused" when the answer is False.
     """
 
+    serves: bool  # does the database, as far as was last seen? Its owner logs every change
+
+    def probe(self) -> Awaitable[None]:
+        """Write a little and take it back; raises StoreGone while the database does not serve."""
+        ...
+
     async def open(self) -> None:
         """Ready for use; refuses a database of another schema with StoreUnavailable."""
         ...

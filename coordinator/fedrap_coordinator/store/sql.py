@@ -8,6 +8,8 @@ functions of a connection, in the modules sql_*.py; this one has the threads and
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -73,12 +75,23 @@ def _counts(db: sa.Connection) -> Counts:
     )
 
 
+log = logging.getLogger(__name__)
+E = TypeVar("E", bound=Exception | None)
 Kind = Literal["read", "write"]
 Observed = Callable[[Kind, float], None]  # a transaction took so many seconds, its wait included
 
 
 def _seen_by_nobody(kind: Kind, seconds: float) -> None:
     pass
+
+
+_PROBE = "probe"
+
+
+def _probe(db: sa.Connection) -> None:
+    """As much as an update takes: a disk that is nearly full has room for a few bytes."""
+    db.execute(t.meta.insert().values(name=_PROBE, value=bytes(65536)))
+    db.execute(t.meta.delete().where(t.meta.c.name == _PROBE))
 
 
 class SqlStore:
@@ -90,6 +103,8 @@ class SqlStore:
         self._engine = open_engine(url)
         self._reached = reached
         self._observed = observed
+        self.serves = True
+        self._turn = threading.Lock()  # of whoever changes `serves`
         sqlite = self._engine.dialect.name == "sqlite"
         # SQLite has one writer, so it gets one thread; waiting for that thread is the only lock.
         # Its readers see what was committed and wait for nobody; there are two, so that a pass
@@ -126,10 +141,11 @@ class SqlStore:
                     answer = body(db, *args, **kwargs)
                     self._reached(f"{body.__name__}: written")
                 self._reached(f"{body.__name__}: committed")
+                self._see(None)
                 return answer
             except DBAPIError as error:
                 if last or not _may_succeed_now(error):
-                    raise _gone(error) from error
+                    raise self._see(_gone(error)) from error
         raise AssertionError("unreachable")
 
     def _read(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -137,7 +153,21 @@ class SqlStore:
             with self._reading.begin() as db:
                 return body(db, *args, **kwargs)
         except DBAPIError as error:
-            raise _gone(error) from error
+            raise self._see(_gone(error)) from error
+
+    def _see(self, error: E) -> E:
+        """A write went well, or this is why something did not; one line in the log per change."""
+        if isinstance(error, StoreGone):
+            with self._turn:
+                changed, self.serves = self.serves, False
+            if changed:
+                log.error("the database is away; trying again", extra={"said": str(error)})
+        elif error is None and not self.serves:
+            with self._turn:
+                changed, self.serves = not self.serves, True
+            if changed:
+                log.warning("the database is back")
+        return error
 
     async def open(self) -> None:
         try:
@@ -179,8 +209,9 @@ class SqlStore:
             db.close()
             return None
         except DBAPIError as error:
-            raise _gone(error) from error
+            raise self._see(_gone(error)) from error
 
+    probe = transaction(_probe)
     task_id = transaction(_task_id)
     secret = transaction(_secret)
     counts = reading(_counts)
