@@ -70,6 +70,7 @@ async def test_a_probe_leaves_nothing_behind(store: Store) -> None:
     before = await store.counts()
     await store.probe()
     await store.probe()
+    await store.give_back()
     assert store.serves
     assert await store.counts() == before
 

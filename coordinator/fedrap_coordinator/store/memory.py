@@ -100,6 +100,9 @@ class MemoryStore:
     async def probe(self) -> None:
         pass
 
+    async def give_back(self) -> None:
+        pass
+
     async def open(self) -> None:
         pass
 
