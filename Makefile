@@ -1,6 +1,6 @@
 # FedRAP. `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak sbom audit page vectors clean
+.PHONY: help demo test check bench soak sbom audit page vectors wheels clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -102,6 +102,10 @@ audit: sbom ## known weaknesses of what `make sbom` lists; asks an advisory serv
 vectors: $(VENV)/.test ## write spec/vectors and openapi.json anew (a test fails when they differ)
 	@$(BIN)/python spec/make_vectors.py
 	@$(BIN)/python spec/make_openapi.py
+
+wheels: $(VENV)/.test ## what is published: fedrap, fedrap-light, fedrap-coordinator, fedrap-simulation, under results/
+	@set -e; for d in packaging/fedrap*; do \
+	  (cd $$d && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/results/wheels); done
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results

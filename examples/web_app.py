@@ -2,9 +2,10 @@
 
 python examples/web_app.py [FOLDER]
 
-    POST /users/ann/consent     {"train": true, "policy": "2026-11"}
-    POST /users/ann/taps        {"item": "kettle"}
-    GET  /users/ann/recommendations?n=5
+    POST   /users/ann/consent          {"recommend": true, "train": false, "policy": "2026-11"}
+    POST   /users/ann/interactions     {"item": "kettle", "kind": "buy"}
+    DELETE /users/ann/interactions/kettle
+    GET    /users/ann/recommendations?n=5
 
 With FEDRAP_SERVER and FEDRAP_TOKENS (a file, one token a line) it joins rounds of that
 coordinator; without, a coordinator in memory plays its part. The histories are on this host, so
@@ -15,16 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from aiohttp import web
 
-from fedrap import FedRap, RoundReport
+from fedrap import FedRap, InvalidArgument, Kinds, RoundReport
 from fedrap.testing import FakeCoordinator
 from fedrap.transport import Transport
 from fedrap.transport.http import HttpTransport
@@ -32,6 +32,7 @@ from fedrap.transport.http import HttpTransport
 ITEMS = ["kettle", "tea pot", "tea cup", "sugar bowl", "tray", "pen", "ink", "notebook", "lamp"]
 MOST_OPEN = 200  # stores held open; the one used longest ago is closed first
 ROUND_SECONDS = 600.0
+KINDS = Kinds(view=1, buy=5, dislike=-1, hide=None)
 
 
 class Stores:
@@ -56,9 +57,9 @@ class Stores:
             return self._open[user]
 
     def _open_store(self, user: str) -> FedRap:
-        # A user's name must neither choose a path nor be read from one.
-        name = hashlib.sha256(user.encode()).hexdigest()[:32]
-        return FedRap.open(self._folder / name, transport=self._transport, token=self._token)
+        return FedRap.open(
+            self._folder, profile=user, kinds=KINDS, transport=self._transport, token=self._token
+        )
 
     def _token(self) -> str:
         """Asked for once in a device's life, at its first round."""
@@ -76,22 +77,42 @@ class Stores:
 
 
 STORES = web.AppKey("stores", Stores)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@web.middleware
+async def say_what_is_wrong(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What a device refuses is a fault of the request: the words are the device's own."""
+    try:
+        return await handler(request)
+    except (InvalidArgument, ValueError, KeyError) as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from error
 
 
 async def post_consent(request: web.Request) -> web.Response:
-    """What the user agreed to."""
+    """What the user agreed to; only true and false are answers."""
     told = await request.json()
     device = await request.app[STORES].of(request.match_info["user"])
-    device.consent(train=bool(told["train"]), policy=str(told["policy"]))
+    device.consent(
+        recommend=told.get("recommend"), train=told.get("train"), policy=told.get("policy")
+    )
     await device.sync_async()
-    return web.json_response({"consented": device.status().consented})
+    status = device.status()
+    return web.json_response({"recommend": status.fetching, "train": status.consented})
 
 
-async def post_tap(request: web.Request) -> web.Response:
-    """One interaction."""
+async def post_interaction(request: web.Request) -> web.Response:
+    """One interaction, as the device checks it."""
+    told = await request.json()
     device = await request.app[STORES].of(request.match_info["user"])
-    device.record(str((await request.json())["item"]))  # tens of microseconds: no thread needed
+    device.record(told.get("item"), kind=told.get("kind", "view"))  # tens of microseconds
     return web.json_response({"interactions": device.status().interactions})
+
+
+async def delete_interactions(request: web.Request) -> web.Response:
+    """Take back what was done with an item."""
+    device = await request.app[STORES].of(request.match_info["user"])
+    return web.json_response({"removed": device.remove(request.match_info["item"])})
 
 
 async def get_recommendations(request: web.Request) -> web.Response:
@@ -117,12 +138,13 @@ def create_app(stores: Stores, round_seconds: float = ROUND_SECONDS) -> web.Appl
             await timer
         await stores.close()
 
-    app = web.Application()
+    app = web.Application(middlewares=[say_what_is_wrong])
     app[STORES] = stores
     app.add_routes(
         [
             web.post("/users/{user}/consent", post_consent),
-            web.post("/users/{user}/taps", post_tap),
+            web.post("/users/{user}/interactions", post_interaction),
+            web.delete("/users/{user}/interactions/{item}", delete_interactions),
             web.get("/users/{user}/recommendations", get_recommendations),
         ]
     )

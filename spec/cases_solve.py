@@ -11,7 +11,7 @@ from fedrap_core.errors import FedRapError
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.privacy.accounting import charged_epsilon, charged_noise
 from fedrap_core.privacy.mechanisms import clip_to_norm
-from fedrap_core.ranking import explain, rank
+from fedrap_core.ranking import diversified, explain, rank
 from fedrap_core.solve.device_share import compute_share, pose_share
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
 from fedrap_core.solve.user import derive_user
@@ -51,6 +51,10 @@ def _interactions(*rows: int) -> Case:
     return {"rows": list(rows), "weights": [1.0] * len(rows)}
 
 
+def _signed(*pairs: tuple[int, float]) -> Case:
+    return {"rows": [row for row, _ in pairs], "weights": [much for _, much in pairs]}
+
+
 def _with_tolerance(about: str, cases: list[Case]) -> File:
     about += " A float is right within absolute + relative*|expected|."
     return {"about": about, "tolerance": TOLERANCE, "cases": cases}
@@ -85,6 +89,21 @@ def solves() -> File:
             Scoring(beta=0.0, gamma=0.0),
         ),
         ("full: k = 32, 100 items, a history of 30", _FULL, _LONG, Scoring()),
+        ("a dislike as the newest", _TINY, _signed((0, -1.0), (2, 1.0), (3, 2.0)), _SOFT),
+        ("dislikes in between age nothing", _TINY, _signed((0, 1.0), (4, -3.0), (2, 1.0)), _SOFT),
+        ("only dislikes", _TINY, _signed((1, -1.0), (3, -5.0)), Scoring()),
+        (
+            "a dislike ends what was said before it",
+            _TINY,
+            _signed((0, -1.0), (2, 1.0), (0, 5.0)),
+            _SOFT,
+        ),
+        (
+            "a newer word ends a dislike",
+            _TINY,
+            _signed((0, 1.0), (2, 1.0), (0, -5.0), (0, 1.0)),
+            Scoring(),
+        ),
     ]
     zero: Case = {"dim": 2, "scales": [0.0, 0.0], "values": [[0, 0], [0, 0]]}
     given.append(("a C of zeros", zero, _interactions(1, 0), Scoring()))
@@ -97,7 +116,8 @@ def solves() -> File:
     cases.append(_solve_case("a weight of zero", _TINY, bad, Scoring()))
     about = (
         "items: the distinct history, newest first; weights: their a_l; user: u; personal: the d "
-        "of the first items, as many as own a row of D; shared: <u, C_j> of every row. C_j is "
+        "of the first items, as many as own a row of D; shared: <u, C_j> of every row. A weight "
+        "below 0 speaks against its item; only what speaks like an item's newest counts. C_j is "
         "the float32 of value*scale. Computed in float64; every engine is measured against this."
     )
     return _with_tolerance(about, cases)
@@ -113,7 +133,7 @@ def _solve_case(comment: str, stored: Case, interactions: Case, scoring: Scoring
     }
     try:
         common = common_items(stored)
-        user = derive_user(common, common.gram(), history(interactions), scoring)
+        user = derive_user(common, common.gram(), history(interactions).settled(), scoring)
     except FedRapError as error:
         return {**case, "valid": False, "error": type(error).__name__}
     everything = common.take(np.arange(common.size))
@@ -138,6 +158,7 @@ def rankings() -> File:
         ("all hidden", _TINY, _interactions(1), _SOFT, 3, list(range(6))),
         ("full: k = 32, 100 items", _FULL, _LONG, Scoring(), 15, sorted({*_LONG["rows"]})),
         ("full, rho 1: more borrowing", _FULL, _LONG, Scoring(rho=1.0, power=1.0), 10, []),
+        ("a dislike", _TINY, _signed((0, 1.0), (2, -5.0)), _SOFT, 3, [0, 2]),
     ]
     about = (
         "The n best rows that are not hidden, best first, equal scores in order of row; each score "
@@ -181,11 +202,12 @@ def explanations() -> File:
         ("old items own no row of D", _TINY, _interactions(0, 2, 3), Scoring(recent=1), 1),
         ("an empty history gives no reasons", _TINY, _interactions(), _SOFT, 1),
         ("full: k = 32, 100 items, a history of 30", _FULL, _LONG, Scoring(), 42),
+        ("a dislike among them", _TINY, _signed((0, 1.0), (1, -2.0), (3, 1.0)), _SOFT, 1),
     ]
     cases = []
     for comment, stored, interactions, scoring, row in given:
         common = common_items(stored)
-        user = derive_user(common, common.gram(), history(interactions), scoring)
+        user = derive_user(common, common.gram(), history(interactions).settled(), scoring)
         reasons = explain(common, user, scoring, row)
         cases.append(
             {
@@ -204,6 +226,7 @@ def explanations() -> File:
 def shares_of_rounds() -> File:
     """share_of_round.json: what a device computes before it quantises."""
     weighted = {"rows": [3, 0, 3, 1], "weights": [1.0, 2.0, 0.5, 1.0]}
+    disliked = _signed((3, 1.0), (2, -5.0), (0, 2.0))
     soft = SolveMethod(dim=4, ridge=2.0)
     given: list[tuple[str, Case, Case, SolveMethod, float]] = [
         ("tiny: an item counts once, with its largest weight", _TINY, weighted, soft, 100.0),
@@ -212,6 +235,7 @@ def shares_of_rounds() -> File:
         ("one item", _TINY, _interactions(1), soft, 100.0),
         ("w0 0", _TINY, _interactions(0, 2), SolveMethod(dim=4, ridge=2.0, w0=0.0), 100.0),
         ("full: k = 32, 100 items, a history of 30", _FULL, _LONG, SolveMethod(), 30.0),
+        ("what speaks against an item stays here", _TINY, disliked, soft, 100.0),
     ]
     cases = []
     for comment, stored, interactions, method, clip in given:
@@ -304,3 +328,33 @@ def accounting() -> File:
         "coefficients and bit_noise (null: the clip does not adapt) as in a plan, see 5.5."
     )
     return _with_tolerance(about, cases)
+
+
+def diversities() -> File:
+    """diversity.json: items in the order of maximal marginal relevance."""
+    everything = list(range(6))
+    given: list[tuple[str, Case, list[int], list[float], int, float]] = [
+        ("by score alone", _TINY, everything, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4], 4, 0.0),
+        ("a little", _TINY, everything, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4], 6, 0.3),
+        ("as different as can be", _TINY, everything, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4], 3, 1.0),
+        ("more asked for than there is", _TINY, [1, 3], [-2.0, 5.0], 9, 0.5),
+        ("equal scores", _TINY, [0, 2, 4], [1.0, 1.0, 1.0], 3, 0.5),
+        ("none", _TINY, [], [], 3, 0.5),
+    ]
+    cases = [
+        {
+            "comment": comment, "valid": True, "model": stored, "rows": rows, "scores": scores,
+            "n": n, "diversity": diversity,
+            "places": diversified(
+                common_items(stored).take(np.array(rows, dtype=np.int64)),
+                np.array(scores), n, diversity,
+            ).tolist(),
+        }
+        for comment, stored, rows, scores, n, diversity in given
+    ]  # fmt: skip
+    about = (
+        "places: which of `rows`, in this order, when each next one is the largest of "
+        "(1 - diversity)*r - diversity*(largest cosine of its row of C with a chosen one, at least "
+        "0), r being the scores brought to [0, 1]; equal ones in the order given."
+    )
+    return {"about": about, "cases": cases}

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also as a pla
 from spec import (
     cases_arrays,
     cases_authority,
+    cases_calls,
     cases_codec,
     cases_crypto,
     cases_identity,
@@ -31,8 +32,10 @@ from spec.vector_format import File, differences, to_text
 FOLDER = Path(__file__).resolve().parent / "vectors"
 PLAIN: dict[str, Callable[[], File]] = {
     "accounting": cases_solve.accounting,
+    "bad_calls": cases_calls.bad_calls,
     "codec": cases_codec.codec,
     "delta": cases_releases.deltas,
+    "diversity": cases_solve.diversities,
     "explain": cases_solve.explanations,
     "learn_step": cases_solve.learn_steps,
     "ledger": cases_rounds.ledgers,

@@ -10,7 +10,7 @@ import sys
 def main(argv: list[str] | None = None) -> int:
     """Run one command; 0 is good, 2 means that the operator must fix something."""
     if importlib.util.find_spec("sqlalchemy") is None:
-        sys.stderr.write("fedrap-coordinator needs sqlalchemy: pip install 'fedrap[coordinator]'\n")
+        sys.stderr.write("fedrap-coordinator needs sqlalchemy: pip install fedrap-coordinator\n")
         return 2
     # Threads of BLAS wait for each other on a busy machine: the sum of 1,000 updates, matrices of
     # k x k each, took 24 s instead of 5. Must be said before NumPy is imported.

@@ -175,7 +175,10 @@ class PersonalItems:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What one user did, newest first, in rows of C. An item may come more than once."""
+    """What one user did, newest first, in rows of C. An item may come more than once.
+
+    A weight above 0 speaks for an item, one below 0 against it: what the user disliked.
+    """
 
     rows: Rows  # (n,)
     weights: npt.NDArray[np.float64]  # (n,) how much each interaction means; 1 is a plain view
@@ -183,5 +186,18 @@ class History:
     def __post_init__(self) -> None:
         if self.rows.shape != self.weights.shape:
             raise WrongShape("a history needs one weight per interaction")
-        if not np.all((self.weights > 0) & (self.weights <= 1e6)):
-            raise WrongShape("weights of interactions must lie above 0 and at most at 1e6")
+        if not np.all((self.weights != 0) & (np.abs(self.weights) <= 1e6)):  # false for NaN
+            raise WrongShape("weights of interactions are not 0, and at most 1e6 either way")
+
+    def liked(self) -> History:
+        """Without what speaks against items: all that rounds ever see of a history."""
+        kept = self.weights > 0
+        return self if kept.all() else History(self.rows[kept], self.weights[kept])
+
+    def settled(self) -> History:
+        """The newest word on an item counts: what speaks the other way before it is left out."""
+        if not np.any(self.weights < 0):
+            return self
+        _, first, where = np.unique(self.rows, return_index=True, return_inverse=True)
+        kept = (self.weights > 0) == (self.weights[first] > 0)[where]
+        return self if kept.all() else History(self.rows[kept], self.weights[kept])

@@ -6,7 +6,7 @@ Ranking is in two steps, because D's part costs m·|H|·k: the shared view picks
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,14 +41,30 @@ class Ranked:
             return scores
         return scores + (self.sequence + self.popularity)
 
-    def taken(self, places: Rows) -> Ranked:
+    def taken(self, places: Sequence[int] | Rows) -> Ranked:
         """Some of them, in that order."""
+        where = np.asarray(places, dtype=np.int64)
         return Ranked(
-            self.rows[places],
-            self.shared[places],
-            self.personal[places],
-            None if self.sequence is None else self.sequence[places],
-            None if self.popularity is None else self.popularity[places],
+            self.rows[where],
+            self.shared[where],
+            self.personal[where],
+            None if self.sequence is None else self.sequence[where],
+            None if self.popularity is None else self.popularity[where],
+        )
+
+    def joined(self, other: Ranked) -> Ranked:
+        """These, and others behind them; both have the same parts."""
+        sequence, popularity = None, None
+        if self.sequence is not None and other.sequence is not None:
+            sequence = np.concatenate([self.sequence, other.sequence])
+        if self.popularity is not None and other.popularity is not None:
+            popularity = np.concatenate([self.popularity, other.popularity])
+        return Ranked(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.shared, other.shared]),
+            np.concatenate([self.personal, other.personal]),
+            sequence,
+            popularity,
         )
 
 
@@ -196,3 +212,28 @@ def similar(
     best = top_k(scores, n)
     best = best[np.isfinite(scores[best])]
     return best, np.clip(cosine[best], -1.0, 1.0)
+
+
+def diversified(rows: Floats, scores: Floats, n: int, diversity: float) -> Rows:
+    """Places of n of these items, in the order of maximal marginal relevance.
+
+        next = argmax_j (1 - delta)·r_j - delta·max_{i chosen} cos(C_i, C_j)
+
+    (Carbonell & Goldstein 1998), r being the scores (m,) brought to [0, 1] and `rows` (m, k) the
+    rows of C. delta 0 is the order of the scores; equal ones in the order given.
+    """
+    count = min(n, len(scores))
+    if count <= 0:
+        return np.zeros(0, dtype=np.int64)
+    lowest, span = float(np.min(scores)), float(np.ptp(scores))
+    relevance = (np.asarray(scores, dtype=np.float64) - lowest) / (span or 1.0)  # (m,)
+    norms = np.linalg.norm(rows, axis=1)[:, None]
+    units = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)  # (m, k)
+    near = np.zeros(len(scores))  # (m,) largest cosine with a chosen one; none is below 0
+    left = np.zeros(len(scores))  # (m,) -inf once chosen
+    chosen = np.empty(count, dtype=np.int64)
+    for place in range(count):
+        chosen[place] = int(np.argmax((1.0 - diversity) * relevance - diversity * near + left))
+        left[chosen[place]] = -np.inf
+        near = np.maximum(near, units @ units[chosen[place]])
+    return chosen

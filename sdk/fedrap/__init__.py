@@ -16,15 +16,19 @@ from fedrap.background.conditions import Conditions
 from fedrap.background.scheduler import Pace
 from fedrap.device import FedRap
 from fedrap.errors import (
+    BrokenExport,
     CoordinatorUnreachable,
     InsideEventLoop,
+    InvalidArgument,
     StoreBusy,
     StoreClosed,
     StoreDamaged,
     StoreLocked,
     UpdateRefused,
 )
+from fedrap.recommend.kinds import Kinds
 from fedrap.results import (
+    Because,
     Erased,
     Exported,
     Interaction,
@@ -39,6 +43,8 @@ from fedrap.transport import Proof
 from fedrap_core.errors import FedRapError
 
 __all__ = [
+    "Because",
+    "BrokenExport",
     "Conditions",
     "CoordinatorUnreachable",
     "Erased",
@@ -48,6 +54,8 @@ __all__ = [
     "Floor",
     "InsideEventLoop",
     "Interaction",
+    "InvalidArgument",
+    "Kinds",
     "Pace",
     "Proof",
     "Reason",

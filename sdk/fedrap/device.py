@@ -7,34 +7,54 @@ forked child an open device still belongs to the parent: see background/process.
 from __future__ import annotations
 
 import asyncio
-import math
+import hashlib
 import os
 import random
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-import msgspec
-
+from fedrap import arguments
 from fedrap.background import process
 from fedrap.background.conditions import Conditions
 from fedrap.background.process import DeviceProcess
 from fedrap.background.scheduler import Pace
-from fedrap.results import Erased, Exported, Interaction, Recommendation, RoundReport, Status
+from fedrap.recommend.kinds import Kinds
+from fedrap.recommend.local_model import Wish
+from fedrap.results import (
+    Because,
+    Erased,
+    Exported,
+    Interaction,
+    Recommendation,
+    RoundReport,
+    Status,
+)
 from fedrap.rounds import ledger
 from fedrap.rounds.enrolment import Attest
 from fedrap.rounds.ledger import Floor
-from fedrap.rounds.session import Access, OnError, RoundSession, Token
+from fedrap.rounds.session import CONSENTED, FETCHES, Access, OnError, RoundSession, Token
+from fedrap.storage.consents import Consent
 from fedrap.storage.database import DeviceStore
-from fedrap.storage.device_state import Consent, DeviceContents, DeviceState
+from fedrap.storage.device_state import DeviceContents, DeviceState
 from fedrap.storage.export import write_export
+from fedrap.storage.files import PROFILE, leave_withdrawal
 from fedrap.storage.history import Retention
-from fedrap.storage.store_key import DefaultKey, KeyProvider
+from fedrap.storage.moving import read_export
+from fedrap.storage.store_key import (
+    DefaultKey,
+    ErasableKey,
+    KeptForProfiles,
+    KeyProvider,
+    WrappedKey,
+)
+from fedrap.trainers.select import NAMES as TRAINERS
 from fedrap.transport import Transport
 from fedrap.transport.address import check_address
-from fedrap_core.items import is_item_id
+from fedrap_core.errors import FedRapError
 from fedrap_core.wire.authority import read_authority
 
 
@@ -46,11 +66,13 @@ class FedRap:
         state: DeviceState,
         access: Access,
         on_error: OnError | None,
+        kinds: Kinds,
         *,
         monotonic: Callable[[], float],
         uniform: Callable[[], float],
     ) -> None:
         self._state = state
+        self._kinds = kinds
         self._session = RoundSession(state, access, clock=state.now)
         self._process = DeviceProcess(
             state, self._session, on_error, monotonic=monotonic, uniform=uniform
@@ -64,6 +86,9 @@ class FedRap:
         server: str | None = None,
         allow_http: bool = False,
         app: str = "app",
+        profile: str | None = None,
+        kinds: Kinds | None = None,
+        fetch: str = CONSENTED,
         token: Token | None = None,
         authority: bytes | str | None = None,
         key: KeyProvider | None = None,
@@ -84,6 +109,11 @@ class FedRap:
         Args:
             server: address of the coordinator; without it everything works but rounds.
             allow_http: take a server without TLS also where it is another machine.
+            profile: whose store, where several people use the device; each has a key of its own.
+            kinds: what the app's kinds of interactions count; by default each counts 1, but
+                `dislike` counts against an item and `hide` hides it.
+            fetch: `consented` fetches releases when the user agreed; `anonymous` also before they
+                were asked, which shows the coordinator an address and no device id.
             token: an enrolment token from the app's backend, or a callable that gets one.
             authority: the public key of the task's authority, as `fedrap-coordinator authority`
                 prints it; without it the device keeps the one that it first enrols with.
@@ -103,17 +133,46 @@ class FedRap:
 
         Raises:
             StoreBusy, StoreLocked, StoreDamaged: the store cannot be used; nothing was changed.
-            ValueError: `server` is no address, or has no TLS and leads to another machine; or
-                `authority` is no key.
+            InvalidArgument: an argument is something else than it should be, such as a `server`
+                that has no TLS and leads to another machine; nothing was touched.
         """
-        pinned = None if authority is None else read_authority(authority)
+        folder = store_folder(path, app, profile)
+        arguments.flag("allow_http", allow_http)
+        arguments.flag("offline", offline)
+        arguments.one_of("fetch", fetch, FETCHES, arguments.FETCH)
+        if trainer is not None:
+            arguments.one_of("trainer", trainer, TRAINERS, arguments.TRAINER)
+        if not isinstance(token, str | None) and not callable(token):
+            raise arguments.wrong("token", arguments.TOKEN)
+        arguments.function("key", key)
+        arguments.function("on_error", on_error)
+        arguments.function("attest", attest)
+        for name, source in (
+            ("clock", clock),
+            ("monotonic", monotonic),
+            ("uniform", uniform),
+            ("random_bytes", random_bytes),
+        ):
+            if not callable(source):
+                raise arguments.wrong(name, arguments.CALLABLE)
+        arguments.instance("floor", floor, Floor)
+        arguments.instance("retention", retention, Retention)
+        meaning = arguments.instance("kinds", kinds, Kinds) or Kinds.any_word()
+        try:
+            pinned = None if authority is None else read_authority(authority)
+        except (TypeError, AttributeError, ValueError, FedRapError) as error:
+            raise arguments.wrong("authority", arguments.AUTHORITY) from error
         if server is not None:
             check_address(server, allow_http=allow_http)
-        folder = Path(path).expanduser().absolute() / app
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        store = DeviceStore(folder, key or DefaultKey(folder, random_bytes), random_bytes)
+        own_key = key or DefaultKey(folder, random_bytes)
+        if key is not None and profile is not None:
+            own_key = WrappedKey(folder, key, random_bytes)
+        elif isinstance(key, ErasableKey):
+            own_key = KeptForProfiles(folder, key)
+        store = DeviceStore(folder, own_key, random_bytes)
         try:
-            state = DeviceState(store, clock, retention)
+            state = DeviceState(store, clock, retention, meaning)
         except BaseException:
             store.close()
             raise
@@ -127,8 +186,18 @@ class FedRap:
             attest,
             allow_http=allow_http,
             authority=pinned,
+            fetch=fetch,
         )
-        return cls(state, access, on_error, monotonic=monotonic, uniform=uniform)
+        return cls(state, access, on_error, meaning, monotonic=monotonic, uniform=uniform)
+
+    @staticmethod
+    def withdraw(path: str | Path, *, app: str = "app", profile: str | None = None) -> None:
+        """Take every consent back, also while another process has this store open.
+
+        That process stops before its next request; it does not have to be asked, and neither the
+        store's key nor its lock is needed. An answer that is given afterwards counts.
+        """
+        leave_withdrawal(store_folder(path, app, profile))
 
     def __enter__(self) -> FedRap:
         return self
@@ -159,9 +228,23 @@ class FedRap:
         """
         self._process.close_within(process.CLOSE_SECONDS)
 
-    def consent(self, *, train: bool, policy: str) -> None:
-        """Keep what the user agreed to. Until `train=True` nothing ever leaves the device."""
-        self._state.keep_consent(Consent(train, policy, self._state.now()))
+    def consent(
+        self, *, policy: str, recommend: bool | None = None, train: bool | None = None
+    ) -> None:
+        """Keep what the user agreed to; until then nothing ever leaves the device.
+
+        Args:
+            policy: the name of the text that the user saw.
+            recommend: releases may be fetched, so that there is something to recommend from. Where
+                it is not said, what `train` says.
+            train: this device may join rounds. Where it is not said, it may not.
+
+        Raises:
+            InvalidArgument: an answer that is no bool, none at all, or to train without fetching.
+        """
+        fetches, trains = arguments.answer(recommend, train)
+        arguments.text("policy", policy, 200, arguments.POLICY)
+        self._state.keep_consent(Consent(trains, policy, self._state.now(), fetches))
         self._process.wake()
 
     def record(
@@ -169,31 +252,66 @@ class FedRap:
     ) -> None:
         """Keep one interaction, on this device only; durable when this returns.
 
+        A kind that counts against items makes this one and its neighbours score lower; a kind that
+        hides is `hide(item)`.
+
         Raises:
-            ValueError: an empty or overlong item id, a weight that is not above 0, or no time.
+            InvalidArgument: no item id, a kind that the app does not name, a weight that is not
+                above 0, or a time that is none.
         """
-        self._state.record([self._checked(item, kind, weight, at)])
+        one = Interaction(item, kind, weight, at)  # type: ignore[arg-type]
+        self._keep([arguments.interaction(one)])
 
     def record_many(self, interactions: Iterable[Interaction]) -> int:
         """Keep many interactions, all or none, in the order of their times. Returns how many.
 
         Raises:
-            ValueError: one of them is not valid; nothing was kept.
+            InvalidArgument: one of them is not valid; nothing was kept.
         """
-        checked = [self._checked(*msgspec.structs.astuple(one)) for one in interactions]
-        self._state.record(checked)
+        checked = arguments.interactions("interactions", interactions)
+        self._keep(checked)
         return len(checked)
 
-    @staticmethod
-    def _checked(item: str, kind: str, weight: float, at: float | None) -> Interaction:
-        """An interaction that may be kept; one without a time is dated when it is."""
-        if not is_item_id(item):
-            raise ValueError("an item id has 1 to 200 characters and no line break")
-        if not 0 < weight <= 1000:
-            raise ValueError("a weight lies above 0 and at most at 1000")
-        if at is not None and not math.isfinite(at):
-            raise ValueError("a time is a finite number of seconds since 1970")
-        return Interaction(item, kind, float(weight), math.inf if at is None else float(at))
+    def _keep(self, interactions: list[Interaction]) -> None:
+        for one in interactions:
+            self._kinds.check(one.kind)
+        hidden = [one.item for one in interactions if self._kinds.hides(one.kind)]
+        if hidden:
+            self._state.hide(hidden)
+            interactions = [one for one in interactions if not self._kinds.hides(one.kind)]
+        self._state.record(interactions)
+
+    def hide(self, item: str) -> None:
+        """Never recommend this item again, until `unhide`; the history stays as it is."""
+        self._state.hide([arguments.item("item", item)])
+
+    def unhide(self, item: str) -> bool:
+        """Recommend this item again; False when it was not hidden."""
+        return self._state.unhide(arguments.item("item", item))
+
+    def hidden(self) -> list[str]:
+        """The items that were hidden."""
+        return list(self._state.contents().hidden)
+
+    def remove(self, what: str | Interaction) -> int:
+        """Take back one interaction, or all with an item; returns how many there were.
+
+        Recommendations follow at once, the rows of D that only they needed are gone, and so are
+        updates that were still to be sent. What earlier rounds summed up cannot be taken back.
+        """
+        if isinstance(what, Interaction):
+            what = arguments.interaction(what, "what ")
+        else:
+            arguments.item("what", what)
+        return self._state.remove(what)
+
+    def history(self) -> Iterator[Interaction]:
+        """What this device keeps, oldest first; what is hidden is not part of it."""
+        return iter(self._state.contents().interactions)
+
+    def clear_history(self) -> int:
+        """Take back everything that was recorded or hidden; returns how many interactions."""
+        return self._state.clear_history()
 
     def recommend(
         self,
@@ -201,32 +319,73 @@ class FedRap:
         *,
         filter_seen: bool = True,
         candidates: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+        filter: Callable[[str], object] | None = None,
+        diversity: float = 0.0,
+        boost: Mapping[str, float] | None = None,
         explain: bool = False,
     ) -> list[Recommendation]:
-        """The n best items for this user, best first. Offline; needs one earlier sync."""
+        """The n best items for this user, best first. Offline; needs one earlier sync.
+
+        Args:
+            filter_seen: leave out items of the user's own history.
+            candidates: only these items; those that the catalogue does not have are ignored.
+            exclude: none of these.
+            filter: asked with the id of the best items, in their order, until n may stay.
+            diversity: 0 ranks by score alone; towards 1 each item is to be less like those above.
+            boost: what the moment adds to the scores of some items: season, place, stock.
+            explain: fill `reasons`.
+        """
+        count = arguments.count("n", n)
         known = self._state.contents()
-        if known.model is None or n <= 0:
-            return []
-        return known.model.recommend(
-            known.interactions,
-            known.trained,
-            n,
-            candidates,
-            filter_seen=filter_seen,
-            reasons=explain,
+        wish = Wish(
+            count,
+            None if candidates is None else arguments.items("candidates", candidates),
+            arguments.items("exclude", exclude),
+            known.hidden,
+            arguments.flag("filter_seen", filter_seen),
+            diversity=arguments.number("diversity", diversity, 0.0, 1.0, arguments.SHARE),
+            boost={} if boost is None else arguments.numbers_of("boost", boost),
+            reasons=arguments.flag("explain", explain),
         )
+        if filter is not None:
+            arguments.function("filter", filter)
+            wish = replace(wish, test=filter)
+        if known.model is None or count <= 0:
+            return []
+        return known.model.recommend(known.interactions, known.trained, wish)
+
+    def because(self, item: str) -> Because:
+        """Which items of the user's own history speak for this one, in words for the user."""
+        arguments.item("item", item)
+        known = self._state.contents()
+        if known.model is None:
+            return Because(())
+        reasons = known.model.reasons(known.interactions, known.trained, item)
+        return Because(tuple(one for one in reasons if one.shared + one.personal > 0))
+
+    def popular(self, n: int = 10) -> list[str]:
+        """The first n items of the catalogue, which operators list with the most popular first.
+
+        What is hidden or retired is left out. The same for every user, and offline.
+        """
+        count, known = arguments.count("n", n), self._state.contents()
+        if known.model is None or count <= 0:
+            return []
+        return known.model.popular(count, lambda item: item not in known.hidden)
 
     def similar_items(self, item: str, n: int = 10) -> list[tuple[str, float]]:
         """The n items most like `item` in what everybody taught C, with their cosine. Offline."""
-        model = self._state.contents().model
-        return [] if model is None or n <= 0 else model.similar(item, n)
+        arguments.item("item", item)
+        count, model = arguments.count("n", n), self._state.contents().model
+        return [] if model is None or count <= 0 else model.similar(item, count)
 
     def sync(self) -> None:
         """Fetch the latest catalogue and C; see `sync_async`."""
         process.run_blocking("sync", self.sync_async)
 
     async def sync_async(self) -> None:
-        """Fetch the latest catalogue and C, if the user consented.
+        """Fetch the latest catalogue and C, if the user lets it be fetched.
 
         Raises:
             CoordinatorUnreachable, UpdateRefused, BrokenModel, AnotherAuthority, SignatureInvalid,
@@ -243,7 +402,8 @@ class FedRap:
 
         `wait`: where there is no slot now, wait up to so many seconds for one (60 at the most).
         """
-        return await self._session.run_round(wait=wait)
+        seconds = arguments.seconds("wait", wait)
+        return await self._session.run_round(self._process.swallow, seconds)
 
     def start(self, *, conditions: Conditions | None = None, pace: Pace | None = None) -> None:
         """Run rounds in the background from now on; a second call does nothing.
@@ -252,6 +412,8 @@ class FedRap:
             conditions: what must hold: by default charging, unmetered, idle, battery left.
             pace: how often to try, between the wishes of the coordinator.
         """
+        arguments.instance("conditions", conditions, Conditions)
+        arguments.instance("pace", pace, Pace)
         self._process.start(conditions or Conditions(), pace or Pace())
 
     def stop(self) -> None:
@@ -266,6 +428,7 @@ class FedRap:
         choice, model = self._session.choice, known.model
         return Status(
             consented=known.consented,
+            fetching=known.fetching,
             enrolled=known.credentials is not None,
             interactions=len(known.interactions),
             personal_items=len(known.personal),
@@ -278,12 +441,36 @@ class FedRap:
             trainer_reason=None if choice is None else choice.reason,
             blocked_by=self._process.blocked_by(),
             privacy=ledger.privacy_guarantee(known.entries),
+            hidden=len(known.hidden),
+            set_aside=tuple(known.set_aside),
         )
 
-    def export(self, path: str | Path) -> Exported:
-        """Write the user's own data as a zip of readable JSON, without any key."""
+    def export(self, path: str | Path, *, passphrase: str | None = None) -> Exported:
+        """Write the user's own data as a zip of readable JSON, without any key.
+
+        With a passphrase the file is sealed, and nobody without it can read it.
+        """
+        file = arguments.path("path", path)
+        if passphrase is not None:
+            arguments.text("passphrase", passphrase, 1000, arguments.PASSPHRASE, least=8)
         known = self._state.contents()
-        return write_export(Path(path).expanduser(), known, self._status(known))
+        return write_export(file, known, self._status(known), passphrase)
+
+    def import_export(self, path: str | Path, *, passphrase: str | None = None) -> int:
+        """Take over the history of another device, from a file of its `export`.
+
+        What is here stays, and what is in both is kept once. The ledger comes too: what was spent
+        was spent by the same person. Consent does not: every device asks its own user. Returns how
+        many interactions were new.
+
+        Raises:
+            BrokenExport: the file is no export, or needs another passphrase; nothing was changed.
+            OSError: it cannot be read.
+        """
+        file = arguments.path("path", path)
+        if passphrase is not None:
+            arguments.text("passphrase", passphrase, 1000, arguments.PASSPHRASE, least=8)
+        return self._state.take_over(read_export(file, passphrase))
 
     def erase(self) -> Erased:
         """Delete everything, here and at the coordinator; see `erase_async`."""
@@ -304,3 +491,12 @@ class FedRap:
         finally:  # whatever a transport does, the store goes
             deleted = self._state.erase()
         return Erased(deleted, reason is None, reason)
+
+
+def store_folder(path: object, app: object, profile: object) -> Path:
+    """Where a store is. The name of a profile neither chooses a path nor can be read from one."""
+    folder = arguments.path("path", path).absolute() / arguments.folder_name("app", app)
+    if profile is None:
+        return folder
+    name = arguments.text("profile", profile, 200, arguments.PROFILE)
+    return folder / f"{PROFILE}{hashlib.sha256(name.encode()).hexdigest()[:32]}"

@@ -1,9 +1,11 @@
 """What the SDK raises, beyond the core's errors.
 
     FedRapError
+    ├─ InvalidArgument         a call with something else than it takes; also a ValueError
     ├─ StoreBusy               another process has this store open
     ├─ StoreLocked             the key does not open this store
     ├─ StoreDamaged            the file is not a store, or of another schema
+    ├─ BrokenExport            a file that is no export, or needs another passphrase
     ├─ StoreClosed             the device was closed or erased; open it again
     ├─ InsideEventLoop         a blocking call inside an event loop; await the async form
     ├─ AnotherAuthority        the coordinator is not the one whose key the app pins
@@ -19,6 +21,10 @@ from fedrap_core.errors import FedRapError
 from fedrap_core.wire.problems import INTERNAL, Family, Problem
 
 
+class InvalidArgument(FedRapError, ValueError):
+    """A call with something else than it takes; the message says what. Nothing was changed."""
+
+
 class StoreBusy(FedRapError):
     """Another process has this store open; close it there first."""
 
@@ -29,6 +35,10 @@ class StoreLocked(FedRapError):
 
 class StoreDamaged(FedRapError):
     """The file is not a store of this version; the message says what can be done."""
+
+
+class BrokenExport(FedRapError):
+    """A file is no export, or another passphrase opens it; nothing was taken over."""
 
 
 class StoreClosed(FedRapError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,9 +32,37 @@ class Recommendation:
     reasons: tuple[Reason, ...] = ()  # strongest first; they add up to all parts but popularity
     sequence: float = 0.0  # part that what usually comes next gives, where the task has it
     popularity: float = 0.0  # part that the item has for everybody
+    boost: float = 0.0  # part of the score that the app added for the moment
 
     def __iter__(self) -> Iterator[str | float]:
         return iter((self.item, self.score))
+
+
+@dataclass(frozen=True)
+class Because:
+    """What speaks for an item, for the user's eyes; `str()` of it is a sentence, or nothing."""
+
+    reasons: tuple[Reason, ...]  # strongest first
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """Of the user's own history, strongest first."""
+        return tuple(one.item for one in self.reasons)
+
+    def words(self, titles: Mapping[str, str] | None = None, most: int = 2) -> str:
+        """Such as "because you liked A and B"; `titles` gives items their names."""
+        named = [(titles or {}).get(item, item) for item in self.items[:most]]
+        if not named:
+            return ""
+        *first, last = named
+        return (
+            f"because you liked {', '.join(first)} and {last}"
+            if first
+            else (f"because you liked {last}")
+        )
+
+    def __str__(self) -> str:
+        return self.words()
 
 
 @dataclass(frozen=True)
@@ -53,7 +81,8 @@ class RoundReport:
 class Status:
     """Where this device stands. Nothing in it leaves the device."""
 
-    consented: bool
+    consented: bool  # the user agreed to train
+    fetching: bool | None  # the user agreed that releases are fetched; None when never asked
     enrolled: bool
     interactions: int
     personal_items: int  # items with a row in D
@@ -66,6 +95,8 @@ class Status:
     trainer_reason: str | None  # why that one
     blocked_by: str | None  # why a round would not run now
     privacy: Statement | None  # the guarantee of the last round's policy; None before one
+    hidden: int  # items that are never recommended
+    set_aside: tuple[str, ...]  # records that could not be read, each with a word for why
 
 
 @dataclass(frozen=True)

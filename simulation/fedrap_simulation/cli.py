@@ -11,7 +11,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; 0 is good, 2 means that something must be fixed first."""
     for name in ("rich", "sqlalchemy"):
         if importlib.util.find_spec(name) is None:
-            sys.stderr.write(f"fedrap-sim needs {name}: pip install 'fedrap[simulation]'\n")
+            sys.stderr.write(f"fedrap-sim needs {name}: pip install fedrap-simulation\n")
             return 2
     if (sys.argv[1:] if argv is None else argv)[:1] in (["scenario"], ["field"]):
         # Thousands of small solves: threads of BLAS would only wait for each other.

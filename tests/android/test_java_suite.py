@@ -10,7 +10,7 @@ import pytest
 
 from tests.android.java_build import BRIDGE, ROOT, JavaBuild, build_java
 
-CORE_BYTES = 250_000
+CORE_BYTES = 250_000  # with lines in stack traces
 NOT_FOR_A_DEVICE = {"learn_step"}  # the coordinator's step on C
 
 

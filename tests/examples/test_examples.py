@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from examples import night_job, shop, web_app
+from examples import night_job, reader, shop, web_app
 from fedrap import FedRap
 from fedrap.testing import FakeCoordinator
 from testkit.harness import Address
@@ -58,16 +58,49 @@ def test_the_shop_joins_a_real_round(coordinator_with: Start, tmp_path: Path) ->
     assert "  tea cup  " in shown
 
 
+def test_the_reader_serves_two_people_whether_they_train_or_not(tmp_path: Path) -> None:
+    shown = run_script("reader.py", str(tmp_path))
+    ann, bob = shown.split("bob:")
+    for said, end in ((ann, "joined a round"), (bob, "no round: no-consent")):
+        assert "because you liked" in said
+        assert "stars 1" not in said.split("then: ")[1]
+        assert said.strip().endswith(end)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_the_reader_against_a_real_coordinator(
+    coordinator_with: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: bool
+) -> None:
+    address = coordinator_with(reader.ITEMS)
+    monkeypatch.setenv("FEDRAP_SERVER", address.url)
+    monkeypatch.setenv("FEDRAP_TOKEN", address.tokens[0])
+    *_, then, end = reader.evening("ann", tmp_path, train=train)
+    assert end == ("joined a round" if train else "no round: no-consent")
+    assert len(then.split(", ")) == 5
+    assert "stars 1" not in then
+
+
 async def play_web(stores: web_app.Stores) -> None:
     """Two users, of whom one consents."""
     async with TestClient(TestServer(web_app.create_app(stores, round_seconds=3600))) as client:
         agreed = {"train": True, "policy": "2026-11"}
         assert (await client.post("/users/ann/consent", json=agreed)).status == 200
-        for user in ("ann", "../bob"):
-            told = await client.post(
-                f"/users/{user.replace('/', '%2F')}/taps", json={"item": "kettle"}
-            )
+        only_lists = {"recommend": True, "train": False, "policy": "2026-11"}
+        assert (await client.post("/users/cat/consent", json=only_lists)).status == 200
+        for wrong in ({"train": "false", "policy": "x"}, {"train": True, "policy": 2026}, {}):
+            answer = await client.post("/users/bob/consent", json=wrong)
+            assert answer.status == 400
+            assert "train: " in await answer.text() or "policy: " in await answer.text()
+        for user in ("ann", "../bob", "cat"):
+            path = f"/users/{user.replace('/', '%2F')}/interactions"
+            told = await client.post(path, json={"item": "kettle"})
             assert (await told.json()) == {"interactions": 1}
+            assert (await client.post(path, json={"item": 5})).status == 400
+            await client.post(path, json={"item": "tea pot", "kind": "dislike"})
+            removed = await client.delete(f"{path}/tea pot")
+            assert (await removed.json()) == {"removed": 1}
+        found = await (await client.get("/users/cat/recommendations?n=3")).json()
+        assert len(found) == 3  # who declines training has a list all the same
         found = await (await client.get("/users/ann/recommendations?n=3")).json()
         assert [one["item"] for one in found] == ["tea pot", "tea cup", "sugar bowl"]
         reports = await stores.join_rounds()
@@ -76,9 +109,9 @@ async def play_web(stores: web_app.Stores) -> None:
 
 async def test_the_web_app_keeps_a_store_for_each_user(tmp_path: Path) -> None:
     await play_web(web_app.make_stores(tmp_path))
-    names = os.listdir(tmp_path)
-    assert len(names) == 2
-    assert all(len(name) == 32 and name.isalnum() for name in names)
+    names = [name for name in os.listdir(tmp_path / "app") if name.startswith("profile-")]
+    assert len(names) == 4
+    assert all(len(name) == 40 for name in names)
 
 
 async def test_the_web_app_joins_a_real_round(
@@ -168,5 +201,5 @@ def test_the_notebook_looks_into_the_c_of_a_real_coordinator(
 
 
 def test_every_example_is_run_here() -> None:
-    named = {"shop.py", "web_app.py", "night_job.py", "look_inside.ipynb"}
+    named = {"shop.py", "web_app.py", "night_job.py", "reader.py", "look_inside.ipynb"}
     assert {one.name for one in FOLDER.iterdir() if one.is_file()} == named

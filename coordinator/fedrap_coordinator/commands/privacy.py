@@ -114,7 +114,8 @@ def _shown(
         lines.append("larger cohorts, fewer rounds, fewer items or a smaller dim would help.")
     lines += ["", sequence]
     if beside is None:
-        lines += ["", "Amplified numbers need dp-accounting: pip install 'fedrap[privacy]'"]
+        how = "pip install 'fedrap-coordinator[privacy]'"
+        lines += ["", f"Amplified numbers need dp-accounting: {how}"]
         return "\n".join(lines)
     lines += ["", "Not charged, for comparison; each holds only if its assumptions do:"]
     for number in beside:

@@ -1,7 +1,7 @@
 """The accountants beside the one that is charged: moments (RDP), PLD, and amplified numbers.
 
-dp-accounting does the mathematics; it comes with `pip install 'fedrap[privacy]'` and is imported
-when first asked. What a device is charged never comes from here but from the core's
+dp-accounting does the mathematics; it comes with `pip install 'fedrap-coordinator[privacy]'` and is
+imported when first asked. What a device is charged never comes from here but from the core's
 privacy/accounting.py: the numbers of this module that are smaller rest on assumptions, which each
 carries in words.
 
@@ -135,7 +135,7 @@ def _events() -> Any:
         from absl import logging as absl_logging
     except ImportError as error:
         raise ConfigError(
-            "amplified numbers need dp-accounting: pip install 'fedrap[privacy]'"
+            "amplified numbers need dp-accounting: pip install 'fedrap-coordinator[privacy]'"
         ) from error
     absl_logging.set_verbosity(
         absl_logging.ERROR

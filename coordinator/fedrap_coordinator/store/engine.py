@@ -49,7 +49,7 @@ def open_engine(url: str) -> sa.Engine:
     if parsed.drivername == "postgresql+psycopg":
         if importlib.util.find_spec("psycopg") is None:
             raise StoreUnavailable(
-                "this database needs psycopg: pip install 'fedrap[coordinator,postgres]'"
+                "this database needs psycopg: pip install 'fedrap-coordinator[postgres]'"
             )
         # A connection that the database closed in the meantime is found out before it is used.
         return sa.create_engine(

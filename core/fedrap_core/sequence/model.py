@@ -99,9 +99,10 @@ def from_rows(rows: SequenceRows) -> SequenceItems:
 def window(history: History, method: Kernels) -> Rows:
     """The newest interactions, oldest first: (n,), n at most `longest`.
 
-    Without order an item counts once: among all others it would predict itself.
+    What speaks against an item is left out. Without order an item counts once: among all others it
+    would predict itself.
     """
-    rows = history.rows
+    rows = history.liked().rows
     if not method.ordered:
         _, first = np.unique(rows, return_index=True)
         rows = rows[np.sort(first)]

@@ -59,8 +59,11 @@ def training_weights(history: History, alpha: float) -> tuple[Rows, npt.NDArray[
 def pose_share(
     common: CommonItems, gram: Floats, history: History, method: SolveMethod
 ) -> ShareProblem:
-    """What a trainer needs for this device's share. `gram` is C'C of `common`."""
-    rows, weights = training_weights(history, method.alpha)
+    """What a trainer needs for this device's share. `gram` is C'C of `common`.
+
+    What speaks against an item has no part in it: it stays on the device.
+    """
+    rows, weights = training_weights(history.liked(), method.alpha)
     base = base_system(gram, method.w0, method.ridge)
     return ShareProblem(rows, common.take(rows), weights, base)
 
@@ -109,7 +112,11 @@ def newest_first(history: History) -> tuple[Rows, npt.NDArray[np.float64]]:
 def pose_round(
     common: CommonItems, gram: Floats, history: History, method: SolveMethod
 ) -> RoundProblem:
-    """This device's least-squares problems of a round. `gram` is C'C of `common`."""
+    """This device's least-squares problems of a round. `gram` is C'C of `common`.
+
+    What speaks against an item has no part in them: it stays on the device.
+    """
+    history = history.liked()
     whole = pose_share(common, gram, history, method)
     count = min(method.prefixes, len(whole.rows) - 1) if method.order > 0 else 0
     if count < 1:

@@ -1,11 +1,14 @@
 """`solve` on the device: u from the history, D from what u can't explain, exact reasons.
 
-    M = w0·C'C + sum_l a_l C_l C_l' + lambda·I           (k x k)
-    u = M^-1 · sum_l a_l C_l      argmin of sum_l a_l(1 - <u,C_l>)^2 + w0·sum_j <u,C_j>^2
-                                            + lambda·|u|^2
-    d = (kappa_HH + sigma·diag(max a / a_l))^-1 · (1 - C_H u),   kappa = max(0, cos)^p
+    M = w0·C'C + sum_l |a_l| C_l C_l' + lambda·I           (k x k)
+    u = M^-1 · sum_l |a_l| t_l C_l     argmin of sum_l |a_l|(t_l - <u,C_l>)^2 + w0·sum_j <u,C_j>^2
+                                                 + lambda·|u|^2
+    d = (kappa_HH + sigma·diag(max |a| / |a_l|))^-1 · (t - C_H u),   kappa = max(0, cos)^p
     z_j = <u, C_j> + d_j                          for an item with a row in D
     z_j = <u, C_j> + rho·sum_l kappa(j,l)·d_l     for any other
+
+t_l is 1 for what speaks for an item, a_l > 0, and 0 for what speaks against it, a_l < 0: an item
+that the user disliked, and what is like it, come to score like what nobody chose.
 
 u is derived, never stored, so a new user is served from the first interaction on. float64 NumPy
 here is the truth that every other engine is measured against.
@@ -13,7 +16,7 @@ here is the truth that every other engine is measured against.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +27,9 @@ from fedrap_core.plan import Scoring
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
+# What a dislike of weight -1 weighs, in alphas; it does not fade. The most that costs no NDCG on
+# liked items (docs/results.md); an app that wants more says so with its kinds.
+AGAINST = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +44,12 @@ class Moments:
     lasting_sum: Vector  # (k,)
     fading: Matrix  # (k, k) over alpha·beta
     fading_sum: Vector  # (k,)
+    against: Matrix  # (k, k) over alpha·AGAINST, of what the user disliked; its target is 0
 
     def after(self, row: Vector, weight: float, scoring: Scoring) -> Moments:
         """With one more, newest interaction, with an item whose row of C is `row` (k,)."""
+        if weight < 0:
+            return replace(self, against=self.against + np.outer(row, -weight * row))
         left = float(np.exp(-1.0 / scoring.tau))
         square = np.outer(row, weight * row)  # (k, k)
         return Moments(
@@ -48,12 +57,14 @@ class Moments:
             self.lasting_sum + weight * row,
             left * self.fading + square,
             left * self.fading_sum + weight * row,
+            self.against,
         )
 
     def system(self, base: Matrix, scoring: Scoring) -> tuple[Matrix, Vector]:
         """M (k, k) and the right-hand side (k,) of u."""
         lasts, fades = scoring.alpha * scoring.gamma, scoring.alpha * scoring.beta
         matrix = base + lasts * self.lasting + fades * self.fading
+        matrix = matrix + scoring.alpha * AGAINST * self.against
         return matrix, lasts * self.lasting_sum + fades * self.fading_sum
 
 
@@ -62,7 +73,7 @@ class UserRepresentation:
     """One user under one release: all that recommending and explaining need."""
 
     items: Rows  # (n,) distinct items of the history, newest first
-    weights: Vector  # (n,) a_l, repeats added up
+    weights: Vector  # (n,) a_l, repeats added up; below 0 what speaks against the item
     user: Vector  # (k,) u
     matrix: Matrix  # (k, k) M
     personal: PersonalItems  # D, of the newest `recent` of the items
@@ -71,10 +82,20 @@ class UserRepresentation:
 
 
 def recency_weights(weights: Floats, scoring: Scoring) -> Vector:
-    """a_l = alpha·w_l·(gamma + beta·exp(-l/tau)), l = 0 the newest: (n,)."""
-    age = np.arange(len(weights), dtype=np.float64)  # (n,)
+    """a_l = alpha·w_l·(gamma + beta·exp(-l/tau)), l = 0 the newest with w_l > 0: (n,).
+
+    What speaks against an item, w_l < 0, neither fades nor makes anything else older:
+    a_l = alpha·AGAINST·w_l.
+    """
+    plain = np.asarray(weights, dtype=np.float64)  # (n,)
+    age = _ages(plain)  # (n,)
     fade = scoring.gamma + scoring.beta * np.exp(-age / scoring.tau)
-    return scoring.alpha * np.asarray(weights, dtype=np.float64) * fade
+    return scoring.alpha * plain * np.where(plain > 0, fade, AGAINST)
+
+
+def _ages(weights: Vector) -> Vector:
+    """How many newer interactions speak for an item, newest first: (n,)."""
+    return np.asarray(np.cumsum(weights > 0) - (weights > 0), dtype=np.float64)
 
 
 def merge_repeats(rows: Rows, weights: Vector) -> tuple[Rows, Vector]:
@@ -124,9 +145,10 @@ def personal_offsets(own: Matrix, weights: Vector, user: Vector, scoring: Scorin
     """d: what the shared view leaves unexplained of the user's own items: (n,)."""
     if len(own) == 0:
         return np.zeros(0)
-    residual = 1.0 - own @ user  # (n,)
-    # With t = a_l/max a the system times t on both sides: no division where a weight faded to 0.
-    trust = weights / max(float(weights.max()), np.finfo(np.float64).tiny)  # (n,)
+    residual = (weights > 0) - own @ user  # (n,) t - C_H u
+    # With |a_l|/max |a| times both sides: no division where a weight faded to 0.
+    size = np.abs(weights)  # (n,)
+    trust = size / max(float(size.max()), np.finfo(np.float64).tiny)  # (n,)
     kernel = trust[:, None] * similarity(own, own, scoring.power)  # (n, n)
     return _solve(kernel + scoring.sigma * np.eye(len(own)), trust * residual)
 
@@ -134,16 +156,26 @@ def personal_offsets(own: Matrix, weights: Vector, user: Vector, scoring: Scorin
 def moments_of(own: Matrix, weights: Floats, scoring: Scoring) -> Moments:
     """The moments of interactions, newest first, with rows of C `own` (n, k)."""
     plain = np.asarray(weights, dtype=np.float64)  # (n,)
-    fading = plain * np.exp(-np.arange(len(own), dtype=np.float64) / scoring.tau)  # (n,)
+    liked = np.maximum(plain, 0.0)  # (n,)
+    fading = liked * np.exp(-_ages(plain) / scoring.tau)  # (n,)
+    disliked = np.flatnonzero(plain < 0)
+    against = own[disliked].T @ (-plain[disliked, None] * own[disliked])  # (k, k)
     return Moments(
-        own.T @ (plain[:, None] * own), plain @ own, own.T @ (fading[:, None] * own), fading @ own
+        own.T @ (liked[:, None] * own),
+        liked @ own,
+        own.T @ (fading[:, None] * own),
+        fading @ own,
+        against,
     )
 
 
 def derive_user(
     common: CommonItems, gram: Floats, history: History, scoring: Scoring
 ) -> UserRepresentation:
-    """u and D of a user whose history, newest first, is given. `gram` is C'C of `common`."""
+    """u and D of a user whose history, newest first, is given. `gram` is C'C of `common`.
+
+    An item's interactions all speak the same way: `History.settled` sees to it.
+    """
     moments = moments_of(common.take(history.rows), history.weights, scoring)
     return _taste(common, gram, history, scoring, moments)
 
@@ -184,8 +216,10 @@ def smoothed(taste: UserRepresentation, rows: Rows, theirs: Matrix, scoring: Sco
 
 
 def shared_parts(taste: UserRepresentation, own: Matrix, theirs: Matrix) -> Matrix:
-    """<u, C_j> split exactly over the history: a_l·C_j'M^-1 C_l: (len(theirs), n).
+    """<u, C_j> split exactly over the history: |a_l| t_l·C_j'M^-1 C_l: (len(theirs), n).
 
-    `own` are the rows of C of `taste.items`, (n, k).
+    `own` are the rows of C of `taste.items`, (n, k). What speaks against an item holds u back
+    through M and adds nothing to it, so its own part is 0.
     """
-    return np.asarray(theirs @ np.linalg.solve(taste.matrix, own.T) * taste.weights)
+    added = np.maximum(taste.weights, 0.0)  # (n,)
+    return np.asarray(theirs @ np.linalg.solve(taste.matrix, own.T) * added)

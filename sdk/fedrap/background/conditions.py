@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedrap import arguments
 from fedrap.rounds import eligibility
 
 Condition = Callable[[], bool]
@@ -76,6 +77,11 @@ class Conditions:
     unmetered: Condition = is_unmetered
     idle: Condition = is_idle
     battery: Condition = has_battery_left
+
+    def __post_init__(self) -> None:
+        for name in ("charging", "unmetered", "idle", "battery"):
+            if not callable(getattr(self, name)):
+                raise arguments.wrong(name, arguments.CALLABLE)
 
     def blocked_by(
         self,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import math
 import os
 import random
 import threading
@@ -24,11 +25,14 @@ from fedrap.background.conditions import Conditions
 from fedrap.background.scheduler import Background, Pace
 from fedrap.errors import InsideEventLoop
 from fedrap.results import RoundReport
+from fedrap.rounds import eligibility
 from fedrap.rounds.session import OnError, RoundSession, ignore
 from fedrap.storage.device_state import DeviceState
+from fedrap_core.errors import FedRapError
 
 log = logging.getLogger(__name__)
 CLOSE_SECONDS = 2.0
+REFRESH_SECONDS = 4 * 3600.0  # between two looks for a release, where this device does not train
 T = TypeVar("T")
 
 
@@ -139,6 +143,7 @@ class DeviceProcess:
         self._background: Background | None = None
         self._conditions = Conditions()
         self._wait = 0.0  # seconds for a slot
+        self._refresh_at = -math.inf
         watch(self)
 
     def start(self, conditions: Conditions, pace: Pace) -> None:
@@ -147,7 +152,7 @@ class DeviceProcess:
             self._state.check_usable()
             if not self.running:
                 self._conditions, self._wait = conditions, pace.wait
-                self._background = Background(self._round, pace, self._swallow, self._uniform)
+                self._background = Background(self._round, pace, self.swallow, self._uniform)
                 self._background.start()
 
     def stop(self, seconds: float = CLOSE_SECONDS) -> None:
@@ -172,12 +177,13 @@ class DeviceProcess:
     def blocked_by(self) -> str | None:
         """Why a round would not run now; conditions count for rounds in the background only.
 
-        Or why the last one did not, where the coordinator was not found to be what it should be.
+        Or why the last one did not, where the coordinator was not found to be what it should be, or
+        refused this device for good.
         """
         blocked = self._session.why_blocked(self._state.snapshot())
         if blocked is None and self.running:
             blocked = self._conditions.blocked_by(ignore)
-        return blocked or self._session.distrusted
+        return blocked or self._session.distrusted or self._session.refused
 
     def close_within(self, seconds: float) -> None:
         """Stop, and give the store back."""
@@ -202,12 +208,27 @@ class DeviceProcess:
         self._state.after_fork_in_child()
 
     async def _round(self) -> RoundReport:
-        return await self._session.run_round(
-            self._swallow, self._wait, lambda: self._conditions.blocked_by(self._swallow)
+        report = await self._session.run_round(
+            self.swallow, self._wait, lambda: self._conditions.blocked_by(self.swallow)
         )
+        if report.blocked_by == eligibility.NO_CONSENT:
+            await self._refresh()
+        return report
 
-    def _swallow(self, error: Exception) -> None:
-        log.warning("a round in the background failed: %s", type(error).__name__)
+    async def _refresh(self) -> None:
+        """Who does not train is to have new releases too, as far as conditions and consent go."""
+        now = self._monotonic()
+        if now < self._refresh_at or self._conditions.blocked_by(self.swallow) is not None:
+            return
+        self._refresh_at = now + REFRESH_SECONDS * (0.5 + self._uniform())
+        try:
+            await self._session.sync()
+        except FedRapError as error:
+            self.swallow(error)
+
+    def swallow(self, error: Exception) -> None:
+        """Tell the app of an error that becomes a mere report."""
+        log.warning("a round failed: %s", type(error).__name__)
         if self._on_error is not None:
             try:
                 self._on_error(error)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from fedrap import arguments
 from fedrap.errors import StoreClosed
 from fedrap.results import RoundReport
 from fedrap.rounds import eligibility
@@ -28,6 +29,7 @@ _WAITING = frozenset(  # for something on this device; nobody was asked
         eligibility.NO_SERVER,
         eligibility.NO_TOKEN,
         eligibility.NOTHING_TO_SHARE,
+        eligibility.LEDGER_LOST,
         eligibility.ALREADY_RUNNING,
         eligibility.NOT_CHARGING,
         eligibility.METERED,
@@ -43,6 +45,7 @@ _TROUBLE = frozenset(
         eligibility.NOT_SIGNED,
         eligibility.FORKED_RELEASE,
         eligibility.FAILED,
+        eligibility.TOKEN_FAILED,
         "internal",
     }
 )
@@ -58,13 +61,14 @@ class Pace:
     longest: float = 86_400.0  # whatever a coordinator or the backoff says
     first: float = 10.0  # at the most, before the first try
     wait: float = 20.0  # for a slot, where there is none at once
+    refused: float = 172_800.0  # after an answer that stands until somebody does something
 
     def __post_init__(self) -> None:
-        if (
-            not min(self.period, self.look, self.backoff, self.longest) > 0
-            or min(self.first, self.wait) < 0
-        ):
-            raise ValueError("the times of a pace lie above 0")
+        for name in ("period", "look", "backoff", "longest", "refused"):
+            if arguments.seconds(name, getattr(self, name)) <= 0:
+                raise arguments.wrong(name, "a time of a pace lies above 0")
+        for name in ("first", "wait"):
+            arguments.seconds(name, getattr(self, name))
 
 
 def is_trouble(report: RoundReport) -> bool:
@@ -75,11 +79,14 @@ def is_trouble(report: RoundReport) -> bool:
 def next_delay(report: RoundReport, failures: int, pace: Pace, uniform: float) -> float:
     """Seconds until the next try.
 
-    The coordinator's own wish comes first and is never cut short; trouble doubles the delay;
+    The coordinator's own wish comes first and is never cut short; trouble doubles the delay; what
+    the coordinator refused for good is asked again in days, whatever `longest` says;
     `uniform` in [0, 1) spreads devices that were stopped by the same thing.
     """
     if report.retry_after is not None:
         return min(max(_LEAST, report.retry_after) * (1 + 0.1 * uniform), pace.longest)
+    if eligibility.stands(report.blocked_by):
+        return pace.refused * (0.5 + uniform)
     if is_trouble(report):
         doubled = pace.backoff * 2.0 ** min(max(0, failures - 1), _LONGEST_EXPONENT)
         return min(doubled, pace.longest) * (0.5 + 0.5 * uniform)

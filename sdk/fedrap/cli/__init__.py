@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fedrap import FedRap, FedRapError, Floor
+from fedrap import FedRap, FedRapError, Floor, StoreBusy
 from fedrap.cli import commands
 
 STORE = "~/.local/share/fedrap"
@@ -26,18 +26,32 @@ def main(argv: list[str] | None = None, *, clock: Callable[[], float] = time.tim
     arguments.store = arguments.store.expanduser()
     server = arguments.server or commands.remembered_server(arguments.store)
     try:
+        if arguments.run is commands.COMMANDS["doctor"]:  # before opening, which may not work
+            return _say(commands.doctor(arguments), arguments)
+        if arguments.run is commands.COMMANDS["consent"] and arguments.answer == "no":
+            arguments.busy = commands.withdraw_where_busy
         with FedRap.open(
             arguments.store,
             server=server,
             allow_http=arguments.allow_http,
             token=arguments.token,
+            profile=arguments.profile,
             clock=clock,
             floor=Floor.without_privacy(min_updates=2) if arguments.no_privacy else None,
         ) as device:
             answer = arguments.run(device, arguments)
+    except StoreBusy as error:
+        if arguments.busy is None:
+            sys.stderr.write(f"fedrap: {error}\n")
+            return 2
+        answer = arguments.busy(arguments)
     except (FedRapError, ValueError, OSError) as error:
         sys.stderr.write(f"fedrap: {error}\n")
         return 2
+    return _say(answer, arguments)
+
+
+def _say(answer: commands.Answer, arguments: argparse.Namespace) -> int:
     sys.stdout.write(answer.as_json() if arguments.json else answer.text)
     return int(answer.code)
 
@@ -60,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--token", default=environment.get("FEDRAP_TOKEN"), help="one-time enrolment token"
     )
+    parser.add_argument("--profile", help="whose store, where several people use this device")
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+    parser.set_defaults(busy=None)
     made = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, summary: str) -> argparse.ArgumentParser:
@@ -83,13 +99,21 @@ def _parser() -> argparse.ArgumentParser:
     similar = add("similar", "the items most like ITEM to everybody")
     similar.add_argument("item", metavar="ITEM")
     similar.add_argument("-n", type=int, default=10)
-    consent = add("consent", "agree to train, or take it back")
-    consent.add_argument("answer", choices=["yes", "no"])
+    hide = add("hide", "never recommend ITEM again")
+    hide.add_argument("item", metavar="ITEM")
+    hide.add_argument("--undo", action="store_true", help="recommend it again")
+    remove = add("remove", "take back every interaction with ITEM")
+    remove.add_argument("item", metavar="ITEM")
+    add("history", "what is kept, oldest first")
+    consent = add("consent", "agree to train (yes), only to recommendations, or to nothing (no)")
+    consent.add_argument("answer", choices=["yes", "recommend", "no"])
     consent.add_argument("--policy", default="cli", help="which text was agreed to")
     add("join", "take part in one round")
     add("status", "where this device stands")
     export = add("export", "write everything that is known of this user into a file")
     export.add_argument("file", type=Path, metavar="FILE")
+    doctor = add("doctor", "say what is wrong with a store that does not open or lost something")
+    doctor.add_argument("--repair", action="store_true", help="make one that opens of what is left")
     erase = add("erase", "delete the store and its key, and leave the coordinator")
     erase.add_argument("--yes", action="store_true", help="really")
     return parser

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fedrap import FedRap
 from fedrap.cli.csv_history import read_history
-from fedrap.results import Recommendation
+from fedrap.results import Recommendation, Status
 from fedrap_core.privacy.statement import Statement
 
 _MEMORY = "server.txt"  # beside the store, readable: an address is no secret
@@ -21,6 +23,7 @@ _ADVICE = {
     "no-consent": "the user has not agreed: fedrap consent yes",
     "no-server": "no coordinator is named: fedrap --server URL init",
     "no-token": "this device is not enrolled: give --token",
+    "ledger-lost": "its ledger could not be read: erase this device and enrol anew",
     "nothing-to-share": "nothing is recorded yet that the coordinator knows",
     "told-to-wait": "the coordinator asked to come back later",
     "unreachable": "the coordinator does not answer",
@@ -97,11 +100,68 @@ def _similar(device: FedRap, arguments: argparse.Namespace) -> Answer:
     return Answer(text or f"Nothing is known of {arguments.item}.\n", value)
 
 
+def _hide(device: FedRap, arguments: argparse.Namespace) -> Answer:
+    if arguments.undo:
+        was = device.unhide(arguments.item)
+        return Answer("Shown again.\n" if was else "It was not hidden.\n", {"hidden": False})
+    device.hide(arguments.item)
+    return Answer("Hidden.\n", {"hidden": True})
+
+
+def _remove(device: FedRap, arguments: argparse.Namespace) -> Answer:
+    count = device.remove(arguments.item)
+    return Answer(f"Took back {count}.\n", {"removed": count})
+
+
+def _history(device: FedRap, arguments: argparse.Namespace) -> Answer:
+    kept = list(device.history())
+    text = "".join(f"{one.at:.0f}  {one.kind}  {one.weight:g}  {one.item}\n" for one in kept)
+    return Answer(text or "Nothing is kept.\n", [msgspec.structs.asdict(one) for one in kept])
+
+
+_CONSENTS = {
+    "yes": "Agreed: rounds may run.\n",
+    "recommend": "Agreed: releases may be fetched, and nothing is sent.\n",
+    "no": "Taken back: nothing leaves from now on.\n",
+}
+
+
 def _consent(device: FedRap, arguments: argparse.Namespace) -> Answer:
-    agreed = arguments.answer == "yes"
-    device.consent(train=agreed, policy=arguments.policy)
-    text = "Agreed: rounds may run.\n" if agreed else "Taken back: nothing leaves from now on.\n"
-    return Answer(text, {"train": agreed, "policy": arguments.policy})
+    train, recommend = arguments.answer == "yes", arguments.answer != "no"
+    device.consent(recommend=recommend, train=train, policy=arguments.policy)
+    value = {"recommend": recommend, "train": train, "policy": arguments.policy}
+    return Answer(_CONSENTS[arguments.answer], value)
+
+
+def withdraw_where_busy(arguments: argparse.Namespace) -> Answer:
+    """Another process has the store: it hears of the withdrawal before its next request."""
+    FedRap.withdraw(arguments.store, profile=arguments.profile)
+    value = {"recommend": False, "train": False, "policy": arguments.policy}
+    return Answer(_CONSENTS["no"], value)
+
+
+def doctor(arguments: argparse.Namespace) -> Answer:
+    """What is wrong with a store; needs no store that opens."""
+    from fedrap.device import store_folder  # what only this command needs
+    from fedrap.storage.doctor import examine, repair
+    from fedrap.storage.store_key import DefaultKey
+
+    folder = store_folder(arguments.store, "app", arguments.profile)
+    found = (repair if arguments.repair else examine)(folder, DefaultKey(folder), arguments.clock)
+    lines = [f"opens         {'yes' if found.opens else 'no'}"]
+    if found.interactions is not None:
+        lines.append(f"interactions  {found.interactions}")
+    lines += [f"wrong         {words}" for words in found.findings] or ["wrong         nothing"]
+    if found.ledger_lost:
+        lines.append("ledger        a part is lost, so this device joins no more rounds; erase it")
+        lines.append("              and enrol anew to take part again")
+    if not found.opens and not arguments.repair:
+        lines.append("Try `fedrap doctor --repair`; the database is kept as it is beside the new.")
+    return Answer("\n".join(lines) + "\n", dataclasses.asdict(found), 0 if found.opens else 1)
+
+
+def _doctor(device: FedRap, arguments: argparse.Namespace) -> Answer:
+    raise AssertionError("unreachable: `doctor` runs before a store is opened")
 
 
 def _join(device: FedRap, arguments: argparse.Namespace) -> Answer:
@@ -120,15 +180,22 @@ def _status(device: FedRap, arguments: argparse.Namespace) -> Answer:
     epsilon = "unbounded" if math.isinf(status.epsilon) else f"{status.epsilon:.2f}"
     lines = [
         f"interactions  {status.interactions}",
-        f"consent       {'yes' if status.consented else 'no'}",
+        f"consent       {_agreed(status)}",
         f"release       {'none' if status.release is None else status.release}",
         f"rounds        {status.rounds}, epsilon {epsilon}",
         f"to be sent    {status.pending}",
         f"a round now   {'may run' if status.blocked_by is None else _why(status.blocked_by)}",
     ]
+    lines += [f"set aside     {words}" for words in status.set_aside]
     if status.privacy is not None:
         lines += _guarantee(status.privacy)
     return Answer("\n".join(lines) + "\n", dataclasses.asdict(status))
+
+
+def _agreed(status: Status) -> str:
+    if status.consented:
+        return "yes"
+    return "recommendations only" if status.fetching else "no"
 
 
 def _guarantee(stated: Statement) -> list[str]:
@@ -189,6 +256,10 @@ COMMANDS: dict[str, Callable[[FedRap, argparse.Namespace], Answer]] = {
     "recommend": _recommend,
     "similar": _similar,
     "consent": _consent,
+    "hide": _hide,
+    "remove": _remove,
+    "history": _history,
+    "doctor": _doctor,
     "join": _join,
     "status": _status,
     "export": _export,

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from fedrap.recommend.kinds import Kinds
 from fedrap.recommend.release import ItemList, ReleaseHeader
 from fedrap.recommend.scorers import PaperScorer, Scorer, SolveScorer
 from fedrap.results import Interaction, Reason, Recommendation
@@ -21,8 +23,30 @@ from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, first_state
 from fedrap_core.plan import AnyScoring, PaperScoring
-from fedrap_core.ranking import Ranked, Reasons, allowed_rows, similar
+from fedrap_core.ranking import Ranked, allowed_rows, diversified, similar
 from fedrap_core.wire.releases import served_rows
+
+_FIRST_ASKED = 4  # times n, items whose test is asked before more are ranked
+_SHORTLIST = 5  # times n, items that a diverse list is chosen from
+
+
+def _any_item(item: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What an app asks a list for."""
+
+    n: int
+    candidates: Collection[str] | None = None  # only these
+    exclude: Collection[str] = ()  # and none of these
+    hidden: Collection[str] = ()  # nor of these; never changed, but replaced
+    filter_seen: bool = True
+    test: Callable[[str], object] = _any_item  # asked of the best items, in their order
+    diversity: float = 0.0  # 0: by score alone; 1: as different as can be
+    boost: Mapping[str, float] = field(default_factory=dict)  # added to the scores of items
+    reasons: bool = False
 
 
 class LocalModel:
@@ -34,8 +58,10 @@ class LocalModel:
         common: CommonItems,
         catalogue: ItemList,
         ids: ItemIds | None = None,
+        kinds: Kinds | None = None,
     ) -> None:
         """`ids` are those of the catalogue, where they were read before."""
+        self._kinds = kinds or Kinds.any_word()
         self.common = common
         self.digest: bytes = header.model
         self.scoring: AnyScoring = header.scoring
@@ -52,27 +78,35 @@ class LocalModel:
         self._lock = threading.RLock()  # an app recommends while a round is being prepared
         self._read = 0  # interactions that were looked up
         self._known: list[tuple[int, float]] = []  # row and weight of those in C, oldest first
+        self._settled: tuple[int, History] | None = None  # of so many of them
+        self._hidden: tuple[Collection[str], list[int]] | None = None
         self._scored: tuple[int, PaperState | None, Scorer] | None = None
 
     def anew(self) -> LocalModel:
         """The same release without what this one remembers of the history."""
         other = copy.copy(self)
         other._lock = threading.RLock()
-        other._read, other._known, other._scored = 0, [], None
+        other._read, other._known, other._settled, other._scored = 0, [], None, None
         return other
 
     def history(self, interactions: Sequence[Interaction]) -> History:
-        """The interactions with items that C has a row for, newest first."""
+        """The interactions with items that C has a row for, newest first.
+
+        The newest word on an item counts: a dislike ends what was said for it before.
+        """
         with self._lock:
             if self._read > len(interactions):  # some were forgotten: start anew
-                self._read, self._known = 0, []
+                self._read, self._known, self._settled = 0, [], None
             for one in interactions[self._read :]:
-                row = self._row(one.item)
-                if row is not None:
-                    self._known.append((row, one.weight))
+                row, counts = self._row(one.item), self._kinds.weight(one.kind)
+                if row is not None and counts is not None:
+                    self._known.append((row, counts * one.weight))
             self._read = len(interactions)
-            known = np.array(self._known[::-1], dtype=np.float64).reshape(-1, 2)  # (n, 2)
-        return History(known[:, 0].astype(np.int64), known[:, 1])
+            if self._settled is None or self._settled[0] != len(self._known):
+                known = np.array(self._known[::-1], dtype=np.float64).reshape(-1, 2)  # (n, 2)
+                history = History(known[:, 0].astype(np.int64), known[:, 1]).settled()
+                self._settled = (len(self._known), history)
+            return self._settled[1]
 
     def personal(
         self, interactions: Sequence[Interaction], trained: PaperState | None
@@ -86,36 +120,109 @@ class LocalModel:
         }
 
     def recommend(
-        self,
-        interactions: Sequence[Interaction],
-        trained: PaperState | None,
-        n: int,
-        candidates: Collection[str] | None,
-        *,
-        filter_seen: bool,
-        reasons: bool,
+        self, interactions: Sequence[Interaction], trained: PaperState | None, wish: Wish
     ) -> list[Recommendation]:
         """The n best items.
 
-        While C has learnt nothing, or without any history, the first of the catalogue: operators
-        list their items with the most popular first.
+        While C has learnt nothing, the first of the catalogue: operators list their items with the
+        most popular first.
         """
-        rows = None if candidates is None else self._rows(candidates)
-        seen = self.history(interactions).rows if filter_seen else None
+        rows = None if wish.candidates is None else self._rows(wish.candidates)
+        seen = self.history(interactions).rows if wish.filter_seen else None
         allowed = allowed_rows(self._shown, rows, seen)
+        if wish.exclude:
+            allowed[self._rows(wish.exclude)] = False
+        if wish.hidden:
+            allowed[self._hidden_rows(wish.hidden)] = False
         if not self.step > 0:
-            first = np.flatnonzero(allowed)[:n].tolist()
-            return [Recommendation(self.ids.name(row), 0.0, 0.0, 0.0) for row in first]
+            return self._first(wish.n, allowed, wish.test)
         scorer = self._scorer(interactions, trained)
-        ranked = scorer.rank(n, allowed)
+        wanted = wish.n if wish.diversity == 0 else _SHORTLIST * wish.n
+        ranked, boosts = self._best(scorer, wanted, allowed, wish)
+        if wish.diversity > 0:
+            scores = ranked.scores + boosts
+            chosen = diversified(self.common.take(ranked.rows), scores, wish.n, wish.diversity)
+            ranked, boosts = ranked.taken(chosen), boosts[chosen]
         places = range(len(ranked.rows))
-        return [self._recommendation(scorer, ranked, place, reasons) for place in places]
+        return [
+            self._recommendation(scorer, ranked, place, float(boosts[place]), wish.reasons)
+            for place in places
+        ]
+
+    def popular(self, n: int, test: Callable[[str], object]) -> list[str]:
+        """The first n items of the catalogue that may be shown."""
+        return [one.item for one in self._first(n, self._shown, test)]
+
+    def reasons(
+        self, interactions: Sequence[Interaction], trained: PaperState | None, item: str
+    ) -> tuple[Reason, ...]:
+        """How each item of the history moves the score of one, strongest first."""
+        row = self._row(item)
+        if row is None or not self.step > 0:
+            return ()
+        return self._reasons(self._scorer(interactions, trained), row)
+
+    def _first(
+        self, n: int, allowed: npt.NDArray[np.bool_], test: Callable[[str], object]
+    ) -> list[Recommendation]:
+        found: list[Recommendation] = []
+        for row in np.flatnonzero(allowed).tolist():
+            if len(found) >= n:
+                break
+            name = self.ids.name(row)
+            if test(name):
+                found.append(Recommendation(name, 0.0, 0.0, 0.0))
+        return found
+
+    def _best(
+        self, scorer: Scorer, n: int, allowed: npt.NDArray[np.bool_], wish: Wish
+    ) -> tuple[Ranked, npt.NDArray[np.float64]]:
+        """The n best that pass the test, and what was added to the score of each."""
+        if wish.test is _any_item:
+            return self._boosted(scorer, n, allowed, wish.boost)
+        asked = 0
+        passed: list[int] = []
+        count = min(_FIRST_ASKED * n, len(allowed))
+        while True:
+            ranked, boosts = self._boosted(scorer, count, allowed, wish.boost)
+            for place in range(asked, len(ranked.rows)):
+                if len(passed) < n and wish.test(self.ids.name(int(ranked.rows[place]))):
+                    passed.append(place)
+            asked = len(ranked.rows)
+            if len(passed) >= n or asked < count or count == len(allowed):
+                return ranked.taken(passed), boosts[passed]
+            count = min(_FIRST_ASKED * count, len(allowed))
+
+    def _boosted(
+        self,
+        scorer: Scorer,
+        n: int,
+        allowed: npt.NDArray[np.bool_],
+        boost: Mapping[str, float],
+    ) -> tuple[Ranked, npt.NDArray[np.float64]]:
+        """Those with something added are scored one by one; of all others the best do."""
+        added = {
+            row: much
+            for item, much in boost.items()
+            if (row := self._row(item)) is not None and allowed[row]
+        }
+        if not added:
+            ranked = scorer.rank(n, allowed)
+            return ranked, np.zeros(len(ranked.rows))
+        raised = np.zeros(len(allowed), dtype=np.bool_)
+        raised[list(added)] = True
+        plain = scorer.rank(n, allowed & ~raised)
+        theirs = scorer.rank(len(added), raised)
+        both = plain.joined(theirs)
+        boosts = np.array([added.get(int(row), 0.0) for row in both.rows])
+        order = np.argsort(-(both.scores + boosts), kind="stable")[:n]
+        return both.taken(order), boosts[order]
 
     def _scorer(self, interactions: Sequence[Interaction], trained: PaperState | None) -> Scorer:
         """Worked out once for as long as the history and the trained state stay as they are."""
         with self._lock:
             history = self.history(interactions)
-            count, known = len(history.rows), self._scored
+            count, known = len(self._known), self._scored
             if known is None or known[0] != count or known[1] is not trained:
                 known = (count, trained, self._new_scorer(history, trained))
                 self._scored = known
@@ -126,7 +233,9 @@ class LocalModel:
             start = first_state(self.scoring.seed, self.common.dim)
             return PaperScorer(self.common, start if trained is None else trained)
         before = None
-        if self._scored is not None and self._scored[0] == len(history.rows) - 1:
+        grown = self._scored is not None and self._scored[0] == len(self._known) - 1
+        # Where something speaks against an item, the newest word may have ended an older one.
+        if self._scored is not None and grown and all(weight > 0 for _, weight in self._known):
             last = self._scored[2]
             before = last.user if isinstance(last, SolveScorer) else None
         return SolveScorer(self.common, self.gram, history, self.scoring, before)
@@ -142,6 +251,13 @@ class LocalModel:
             for other, cosine in zip(rows, cosines, strict=True)
         ]
 
+    def _hidden_rows(self, hidden: Collection[str]) -> list[int]:
+        """Looked up once for as long as the same items are hidden."""
+        with self._lock:
+            if self._hidden is None or self._hidden[0] is not hidden:
+                self._hidden = (hidden, self._rows(hidden))
+            return self._hidden[1]
+
     def _rows(self, items: Collection[str]) -> list[int]:
         """The rows of those items that C has numbers for."""
         return [row for name in items if (row := self._row(name)) is not None]
@@ -152,20 +268,22 @@ class LocalModel:
         return row if row is not None and row < self._size else None
 
     def _recommendation(
-        self, scorer: Scorer, ranked: Ranked, place: int, reasons: bool
+        self, scorer: Scorer, ranked: Ranked, place: int, boost: float, reasons: bool
     ) -> Recommendation:
         row = int(ranked.rows[place])
         shared, personal = float(ranked.shared[place]), float(ranked.personal[place])
         sequence = 0.0 if ranked.sequence is None else float(ranked.sequence[place])
         popularity = 0.0 if ranked.popularity is None else float(ranked.popularity[place])
-        score = shared + personal + (sequence + popularity)
-        parts = scorer.reasons(row) if reasons else None
-        why = () if parts is None else self._reasons(parts)
+        score = shared + personal + (sequence + popularity) + boost
+        why = self._reasons(scorer, row) if reasons else ()
         return Recommendation(
-            self.ids.name(row), score, shared, personal, why, sequence, popularity
+            self.ids.name(row), score, shared, personal, why, sequence, popularity, boost
         )
 
-    def _reasons(self, parts: Reasons) -> tuple[Reason, ...]:
+    def _reasons(self, scorer: Scorer, row: int) -> tuple[Reason, ...]:
+        parts = scorer.reasons(row)
+        if parts is None:
+            return ()
         next_ = np.zeros(len(parts.items)) if parts.sequence is None else parts.sequence
         order = np.argsort(-np.abs(parts.shared + parts.personal + next_), kind="stable")
         return tuple(

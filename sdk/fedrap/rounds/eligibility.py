@@ -6,10 +6,14 @@ coordinator refuses, it has the problem code instead (spec/PROTOCOL.md 8).
 
 from __future__ import annotations
 
+from fedrap_core.wire import problems
+from fedrap_core.wire.problems import Family
+
 NO_CONSENT = "no-consent"
 OFFLINE = "offline"
 NO_SERVER = "no-server"
 NO_TOKEN = "no-token"
+TOKEN_FAILED = "token-failed"  # the app's callable raised; `on_error` gets it
 NOTHING_TO_SHARE = "nothing-to-share"
 ANOTHER_TASK = "another-task"  # an offer that is not for this device
 ALREADY_IN_ROUND = "already-in-round"  # what this device had to give is there
@@ -31,10 +35,18 @@ FLOOR_EPSILON = "floor-epsilon"
 LEDGER_CAP = "ledger-cap"  # the device's own ledger says no
 LEDGER_SEPARATION = "ledger-separation"
 LEDGER_TRIES = "ledger-tries"
+LEDGER_LOST = "ledger-lost"  # it could not be read, so what was spent is not known
 NOT_CHARGING = "not-charging"
 METERED = "metered"
 NOT_IDLE = "not-idle"
 LOW_BATTERY = "low-battery"
+
+
+def stands(word: str | None) -> bool:
+    """Does this answer stand until somebody does something? It is asked again in days."""
+    problem = problems.ALL.get(word or "")
+    lasting = (problems.BUDGET_SPENT, problems.TASK_OVER, problems.BAD_SIGNATURE)
+    return problem is not None and (problem.family is Family.OPERATOR or problem in lasting)
 
 
 def blocked_by(
@@ -45,10 +57,13 @@ def blocked_by(
     interactions: int,
     wait_seconds: float,
     offline: bool = False,
+    ledger_lost: bool = False,
 ) -> str | None:
     """The first reason that stands in the way, in the order a developer would want to fix it."""
     if not consented:
         return NO_CONSENT
+    if ledger_lost:
+        return LEDGER_LOST
     if offline:
         return OFFLINE
     if not reachable:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from fedrap import arguments
 from fedrap.rounds import eligibility
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.privacy.accounting import gaussian_epsilon
 from fedrap_core.privacy.statement import Statement, state_policy
 
+FLOOR = "a number from 0 up is expected"
 TRIES_PER_STEP = 3  # a step whose round was abandoned may be tried again, but not for ever
 
 
@@ -41,6 +43,13 @@ class Floor:
     min_noise: float = 0.0
     max_epsilon: float = 10.0  # of all that this device ever did, with the round that is offered
     max_clip: float = 100.0
+
+    def __post_init__(self) -> None:
+        for name in ("separation", "cap", "min_updates"):
+            if arguments.count(name, getattr(self, name)) < 0:
+                raise arguments.wrong(name, FLOOR)
+        for name in ("min_noise", "max_epsilon", "max_clip"):
+            arguments.number(name, getattr(self, name), 0.0, math.inf, FLOOR)
 
     @classmethod
     def without_privacy(

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
+from fedrap import arguments
 from fedrap.errors import AnotherAuthority, CoordinatorUnreachable, UpdateRefused
 from fedrap.results import RoundReport
 from fedrap.rounds import eligibility
@@ -24,9 +25,13 @@ from fedrap.transport import Transport
 from fedrap.transport.consented import ConsentedTransport, ConsentWithdrawn, call_app
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import BrokenModel, ForkedLog, SignatureInvalid
-from fedrap_core.wire.problems import NOT_ENROLLED, Family
+from fedrap_core.wire.problems import NOT_ENROLLED, REVOKED, Family
 
 Token = str | Callable[[], str]
+CONSENTED, ANONYMOUS = "consented", "anonymous"  # when releases are fetched
+FETCHES = (CONSENTED, ANONYMOUS)
+HEAL_SECONDS = 30 * 86_400.0  # at least, between two memberships that were given up
+_UNKNOWN = (NOT_ENROLLED, REVOKED)  # answers to a device that may come anew, with a fresh token
 FORGET_SECONDS = 10.0
 _DISTRUST = (AnotherAuthority, SignatureInvalid, ForkedLog)
 _WORDS: dict[type[Exception], str] = {
@@ -49,6 +54,7 @@ class Access:
     attest: Attest | None = None
     allow_http: bool = False  # to another machine
     authority: bytes | None = None  # a point that the app pins
+    fetch: str = CONSENTED
 
 
 OnError = Callable[[Exception], None]
@@ -82,6 +88,12 @@ class RoundSession:
         self._running = threading.Lock()
         self._not_before = 0.0
         self._distrusted: str | None = None
+        self._refused: str | None = None
+
+    @property
+    def refused(self) -> str | None:
+        """A word for what the coordinator refused for good, until it says something else."""
+        return self._refused
 
     @property
     def distrusted(self) -> str | None:
@@ -99,14 +111,24 @@ class RoundSession:
         self._trainer = None
 
     async def sync(self) -> None:
-        """Fetch what is new, if the user consented and there is somebody to ask."""
+        """Fetch what is new, if the user lets it be fetched and there is somebody to ask."""
         device = self._state.snapshot()
-        if not device.consented or not self._reachable() or self._access.offline:
+        if not self._may_fetch() or not self._reachable() or self._access.offline:
             return
         with self._noting_distrust(), suppress(ConsentWithdrawn):
-            authority = authority_of(device.credentials, self._access.authority)
+            authority = authority_of(device.credentials, self._pinned(device))
             async with self._transport() as transport:
-                await sync(self._state, self._consented(transport), device, authority)
+                watched = ConsentedTransport(transport, self._may_fetch)
+                await sync(self._state, watched, device, authority)
+
+    def _may_fetch(self) -> bool:
+        """The user agreed; or was never asked, and the app fetches without a name."""
+        answer = self._state.fetching()
+        return self._access.fetch == ANONYMOUS if answer is None else answer
+
+    def _pinned(self, device: RoundSnapshot) -> bytes | None:
+        """The authority that the app pins, or that a membership had which was given up."""
+        return self._access.authority or device.remembered or None
 
     async def run_round(
         self,
@@ -162,9 +184,28 @@ class RoundSession:
             may_enrol=device.credentials is not None or self._access.token is not None,
             interactions=device.recorded,
             wait_seconds=self._not_before - device.at,
+            ledger_lost=device.ledger_lost,
         )
 
     async def _run(
+        self, device: RoundSnapshot, transport: Transport, on_error: OnError, wait: float
+    ) -> RoundReport:
+        report = await self._try(device, transport, on_error, wait)
+        if self._may_heal(device, report):  # 3.12: a fresh token, a new device
+            self._state.forget_credentials()
+            report = await self._try(self._state.snapshot(), transport, on_error, wait)
+        self._refused = report.blocked_by if eligibility.stands(report.blocked_by) else None
+        return report
+
+    def _may_heal(self, device: RoundSnapshot, report: RoundReport) -> bool:
+        """Does the coordinator not know this device, and may it come anew?"""
+        if device.credentials is None or not callable(self._access.token):
+            return False
+        before, now = device.healed_at, self._clock()
+        recently = before is not None and 0 <= now - before < HEAL_SECONDS
+        return report.blocked_by in [one.code for one in _UNKNOWN] and not recently
+
+    async def _try(
         self, device: RoundSnapshot, transport: Transport, on_error: OnError, wait: float
     ) -> RoundReport:
         try:
@@ -173,10 +214,10 @@ class RoundSession:
             return RoundReport(False, eligibility.NO_CONSENT)
         except Exception as error:  # the app's own callable: its backend may be out of reach
             on_error(error)
-            return RoundReport(False, eligibility.NO_TOKEN)
+            return RoundReport(False, eligibility.TOKEN_FAILED)
         try:
             with self._noting_distrust():
-                return await self._runner(transport, token, wait).run(device)
+                return await self._runner(device, transport, token, wait).run(device)
         except UpdateRefused as refused:
             self._wait(refused.retry_after)
             if refused.problem.family is not Family.RETRY:  # "no room now" is daily life
@@ -206,18 +247,18 @@ class RoundSession:
             raise
         self._distrusted = None
 
-    def _runner(self, transport: Transport, token: str | None, wait: float) -> RoundRunner:
-        access = self._access
-        membership = Membership(
-            self._state, transport, token, access.attest, self._clock, access.authority
-        )
+    def _runner(
+        self, device: RoundSnapshot, transport: Transport, token: str | None, wait: float
+    ) -> RoundRunner:
+        access, pinned = self._access, self._pinned(device)
+        membership = Membership(self._state, transport, token, access.attest, self._clock, pinned)
         return RoundRunner(
             self._state,
             transport,
             membership,
             self._chosen_trainer,
             access.floor,
-            pinned=access.authority,
+            pinned=pinned,
             wait=wait,
             steps=self._steps,
             clock=self._clock,
@@ -256,7 +297,10 @@ class RoundSession:
         token = self._access.token
         if not callable(token):
             return token
-        return await asyncio.to_thread(call_app, self._state.consented, token)
+        given: object = await asyncio.to_thread(call_app, self._state.consented, token)
+        if not isinstance(given, str) or not given:
+            raise arguments.wrong("token", arguments.TOKEN)
+        return given
 
     def _consented(self, transport: Transport) -> Transport:
         return ConsentedTransport(transport, self._state.consented)

@@ -62,9 +62,13 @@ class RoundSnapshot:
 
     at: float  # seconds of wall time
     consented: bool  # the user agreed to train, and has not taken it back
+    fetching: bool | None  # the user agreed that releases are fetched; None when never asked
     recorded: int  # interactions, whether or not C has a row for them
     credentials: Credentials | None  # who this device is, once enrolled
     entries: Sequence[Entry]  # the ledger
+    ledger_lost: bool  # a part of it could not be read: what was spent is not known
+    healed_at: float | None  # when this device last gave up a membership that was not known
+    remembered: bytes  # the authority of that membership, which the next one must have too
     outbox: Sequence[tuple[bytes, bytes]]  # updates still to be sent: (round, bytes)
     model: RoundModel | None  # the release in use
     release_version: int | None  # its version
@@ -86,6 +90,12 @@ class RoundState(Protocol):
 
     def consented(self) -> bool:
         """Has the user agreed to train, and not taken it back? Asked before every request."""
+
+    def fetching(self) -> bool | None:
+        """Has the user agreed that releases are fetched? None when never asked."""
+
+    def forget_credentials(self) -> None:
+        """The coordinator does not know this device: its updates go, history and ledger stay."""
 
     def enrolling_key(self) -> bytes:
         """The private key to enrol with: the same one until enrolled, for an answer may be lost."""

@@ -6,6 +6,10 @@ to one round (D, the ledger entry, the outbox) is written in one transaction, wi
 One sealed root says which records there are: a counter, and the sum of a MAC of each record. It is
 written with every change and checked on opening, so that no record can be removed, or replaced by
 an older one. An older copy of the whole file has its own root, and cannot be told from it.
+
+A record that is the one that was written, and still cannot be read, is damage and no forgery: it is
+set aside with a word for why, and the rest works. Where it is the ledger that cannot be read, the
+store remembers that, because rounds must not be counted anew.
 """
 
 from __future__ import annotations
@@ -25,7 +29,16 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from fedrap.errors import StoreClosed, StoreDamaged, StoreLocked
 from fedrap.results import Interaction
 from fedrap.storage import migrations
-from fedrap.storage.files import DATABASE, HAS_FLOCK, HINT, LOCK, connect, delete_files, take_lock
+from fedrap.storage.files import (
+    DATABASE,
+    HAS_FLOCK,
+    HINT,
+    LOCK,
+    WITHDRAWN,
+    connect,
+    delete_files,
+    take_lock,
+)
 from fedrap.storage.store_key import ErasableKey, KeyProvider, checked_key
 
 SCHEMA = 2
@@ -35,7 +48,11 @@ CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS event(seq INTEGER PRIMARY KEY, sealed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS block(name TEXT PRIMARY KEY, sealed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox(round BLOB PRIMARY KEY, sealed BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS aside(place TEXT NOT NULL, why TEXT NOT NULL, sealed BLOB NOT NULL);
 """
+LEDGER, LEDGER_LOST = "ledger", "ledger_lost"
+_KEYS = {"event": "seq", "block": "name", "outbox": "round"}
+_CALLED = {"event": "interaction", "block": "record", "outbox": "update"}
 _ROOTED = b"root"  # in the check of a store that has a root
 _SUMS = 1 << 256
 _ENDS = "CAST(coalesce(substr(sealed, 1, 12) || substr(sealed, -16), '') AS BLOB)"  # nonce and tag
@@ -46,14 +63,24 @@ _inherited: list[sqlite3.Connection] = []  # of a parent process: never used, an
 class DeviceStore:
     """All durable state of a device.
 
+    With `accept_changed` a store whose records are not those that were written last is taken as it
+    is, and its ledger is remembered as lost: for a repair that its owner asked for.
+
     Raises:
         StoreBusy, StoreLocked, StoreDamaged: on opening; nothing was changed.
     """
 
     def __init__(
-        self, folder: Path, key: KeyProvider, random_bytes: Callable[[int], bytes] = os.urandom
+        self,
+        folder: Path,
+        key: KeyProvider,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+        *,
+        accept_changed: bool = False,
     ) -> None:
+        self._accept_changed = accept_changed
         self._folder = folder
+        self._withdrawn = str(folder / WITHDRAWN)
         self._key = key
         self._random_bytes = random_bytes
         self._connection: sqlite3.Connection | None = None
@@ -142,16 +169,30 @@ class DeviceStore:
                 self._sum += self._mac("event", number, sealed)
         return numbers
 
-    def forget_interactions(self, numbers: Sequence[int], blocks: Mapping[str, object]) -> None:
-        """Overwrite these interactions, and keep what changes with them, in one transaction."""
+    def forget_interactions(
+        self,
+        numbers: Sequence[int],
+        blocks: Mapping[str, object],
+        *,
+        updates: bool = False,
+        aside: bool = False,
+    ) -> None:
+        """Overwrite these interactions, and keep what changes with them, in one transaction.
+
+        With `updates` the outbox goes too, with `aside` the interactions that were set aside.
+        """
         self._db.execute("PRAGMA secure_delete=ON")
         try:
             with self._transaction():
                 for number in numbers:
-                    self._forget_sum("event", "seq", number)
+                    self._forget_sum("event", number)
                 self._db.executemany("DELETE FROM event WHERE seq = ?", [(n,) for n in numbers])
                 for name, value in blocks.items():
                     self._put(name, value)
+                if updates:
+                    self._empty_outbox()
+                if aside:
+                    self._db.execute("DELETE FROM aside WHERE place LIKE 'interaction %'")
         finally:
             self._db.execute("PRAGMA secure_delete=OFF")
 
@@ -160,12 +201,17 @@ class DeviceStore:
         return [interaction for _, interaction in self.numbered_interactions()]
 
     def numbered_interactions(self) -> list[tuple[int, Interaction]]:
-        """All interactions with their numbers, oldest first."""
-        rows = self._rows("SELECT seq, sealed FROM event ORDER BY seq")
-        return [
-            (int(seq), _decoded(self._open("event", seq, sealed), Interaction))
-            for seq, sealed in rows
-        ]
+        """All interactions with their numbers, oldest first; unreadable ones are set aside."""
+        found, unreadable = [], []
+        for seq, sealed in self._rows("SELECT seq, sealed FROM event ORDER BY seq"):
+            try:
+                one = _decoded(self._open("event", seq, sealed), Interaction)
+                found.append((int(seq), one))
+            except StoreDamaged as error:
+                unreadable.append((seq, str(error)))
+        for seq, why in unreadable:
+            self._set_aside("event", seq, why)
+        return found
 
     def put(self, name: str, value: object) -> None:
         """Keep a value under a name."""
@@ -179,11 +225,54 @@ class DeviceStore:
                 self._put(name, value)
 
     def get(self, name: str, kind: type[S]) -> S | None:
-        """The value under a name."""
+        """The value under a name; one that cannot be read is set aside, and is none."""
         rows = self._rows("SELECT sealed FROM block WHERE name = ?", name)
         if not rows:
             return None
-        return _decoded(self._open("block", name, rows[0][0]), kind)
+        try:
+            return _decoded(self._open("block", name, rows[0][0]), kind)
+        except StoreDamaged as error:
+            self._set_aside("block", name, str(error))
+            return None
+
+    def get_list(self, name: str, kind: type[S]) -> list[S | None]:
+        """The list under a name; None stands for each of its values that cannot be read.
+
+        Where there is one, the record as it was is set aside.
+        """
+        whole = self.get(name, list[msgspec.Raw])
+        found: list[S | None] = []
+        broken = ""
+        for raw in whole or []:
+            try:
+                found.append(_decoded(bytes(raw), kind))
+            except StoreDamaged as error:
+                found.append(None)
+                broken = str(error)
+        if broken:
+            self._set_aside("block", name, broken)
+        return found
+
+    def set_aside(self) -> list[str]:
+        """What could not be read, each with a word for why; it is kept as it was."""
+        return [f"{place}: {why}" for place, why in self._rows("SELECT place, why FROM aside")]
+
+    def set_block_aside(self, name: str, why: str) -> None:
+        """A value that is of no use, such as a C of which a part is missing."""
+        self._set_aside("block", name, why)
+
+    def _set_aside(self, table: str, key: object, why: str) -> None:
+        called = key.hex() if isinstance(key, bytes) else key
+        place, why = f"{_CALLED[table]} {called}", why.removesuffix(f"; {HINT}")
+        with self._transaction():
+            self._db.execute(
+                f"INSERT INTO aside SELECT ?, ?, sealed FROM {table} WHERE {_KEYS[table]} = ?",
+                (place, why, key),
+            )
+            self._forget_sum(table, key)
+            self._db.execute(f"DELETE FROM {table} WHERE {_KEYS[table]} = ?", (key,))
+            if (table, key) == ("block", LEDGER):
+                self._put(LEDGER_LOST, True)
 
     def commit_round(self, round_id: bytes, body: bytes, blocks: dict[str, object]) -> None:
         """What the device keeps, its ledger and the outgoing bytes: all of it or nothing."""
@@ -193,7 +282,7 @@ class DeviceStore:
                 for name, value in blocks.items():
                     self._put(name, value)
                 sealed = self._seal("outbox", round_id.hex(), body)
-                self._forget_sum("outbox", "round", round_id)
+                self._forget_sum("outbox", round_id)
                 self._db.execute("INSERT OR REPLACE INTO outbox VALUES (?, ?)", (round_id, sealed))
                 self._sum += self._mac("outbox", round_id, sealed)
         finally:
@@ -201,11 +290,16 @@ class DeviceStore:
 
     def outbox(self) -> list[tuple[bytes, bytes]]:
         """Updates that were prepared and not yet answered: (round, bytes)."""
-        rows = self._rows("SELECT round, sealed FROM outbox ORDER BY rowid")
-        return [
-            (bytes(round_id), self._open("outbox", bytes(round_id).hex(), sealed))
-            for round_id, sealed in rows
-        ]
+        found, unreadable = [], []
+        for round_id, sealed in self._rows("SELECT round, sealed FROM outbox ORDER BY rowid"):
+            try:
+                body = self._open("outbox", bytes(round_id).hex(), sealed)
+                found.append((bytes(round_id), body))
+            except StoreDamaged as error:
+                unreadable.append((round_id, str(error)))
+        for round_id, why in unreadable:
+            self._set_aside("outbox", round_id, why)
+        return found
 
     def withdraw(self, blocks: Mapping[str, object]) -> None:
         """Keep these values and empty the outbox, in one transaction with a full sync."""
@@ -214,16 +308,28 @@ class DeviceStore:
             with self._transaction():
                 for name, value in blocks.items():
                     self._put(name, value)
-                for (round_id,) in self._rows("SELECT round FROM outbox"):
-                    self._forget_sum("outbox", "round", round_id)
-                self._db.execute("DELETE FROM outbox")
+                self._empty_outbox()
         finally:
             self._db.execute("PRAGMA synchronous=NORMAL")
+
+    def _empty_outbox(self) -> None:
+        for (round_id,) in self._rows("SELECT round FROM outbox"):
+            self._forget_sum("outbox", round_id)
+        self._db.execute("DELETE FROM outbox")
+
+    def is_withdrawn(self) -> bool:
+        """Did another process leave word that the consent is taken back?"""
+        return os.path.exists(self._withdrawn)
+
+    def clear_withdrawn(self) -> None:
+        """It was heard, or a newer answer came."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._withdrawn)
 
     def forget_outgoing(self, round_id: bytes) -> None:
         """The update was accepted or finally refused."""
         with self._transaction():
-            self._forget_sum("outbox", "round", round_id)
+            self._forget_sum("outbox", round_id)
             self._db.execute("DELETE FROM outbox WHERE round = ?", (round_id,))
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -233,8 +339,12 @@ class DeviceStore:
             raise StoreDamaged(f"store.sqlite cannot be read ({error}); {HINT}") from error
 
     def _put(self, name: str, value: object) -> None:
+        """Keep a value in place of the old one; None keeps none."""
+        self._forget_sum("block", name)
+        if value is None:
+            self._db.execute("DELETE FROM block WHERE name = ?", (name,))
+            return
         sealed = self._seal("block", name, msgspec.msgpack.encode(value))
-        self._forget_sum("block", "name", name)
         self._db.execute("INSERT OR REPLACE INTO block VALUES (?, ?)", (name, sealed))
         self._sum += self._mac("block", name, sealed)
 
@@ -244,8 +354,8 @@ class DeviceStore:
         known = f"{table}|{place}|".encode() + sealed[:12] + sealed[-16:]
         return int.from_bytes(hmac.digest(self._root_key, known, "sha256"), "big")
 
-    def _forget_sum(self, table: str, column: str, key: object) -> None:
-        query = f"SELECT {_ENDS} FROM {table} WHERE {column} = ?"
+    def _forget_sum(self, table: str, key: object) -> None:
+        query = f"SELECT {_ENDS} FROM {table} WHERE {_KEYS[table]} = ?"
         for (ends,) in self._rows(query, key):
             self._sum -= self._mac(table, key, bytes(ends))
 
@@ -260,7 +370,7 @@ class DeviceStore:
 
     def _sum_of_all(self) -> int:
         total = 0
-        for table, column in (("event", "seq"), ("block", "name"), ("outbox", "round")):
+        for table, column in _KEYS.items():
             for key, known in self._rows(f"SELECT {column}, {_ENDS} FROM {table}"):
                 total += self._mac(table, key, known)
         return total % _SUMS
@@ -274,6 +384,15 @@ class DeviceStore:
             raise StoreDamaged(
                 f"a record of the store was changed or removed, or is an older one; {HINT}"
             )
+
+    def _accept(self, root: bytes | None) -> None:
+        """Seal a root for the records that there are, whatever was written last."""
+        try:
+            self._check_root(root)
+        except StoreDamaged:
+            self._sum = self._sum_of_all()
+            with self._transaction():
+                self._put(LEDGER_LOST, True)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -314,6 +433,8 @@ class DeviceStore:
                 rows = {"schema": SCHEMA, "name": self._name, "check": check}
                 self._db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
                 self._write_root()
+        elif rooted and self._accept_changed:
+            self._accept(known.get("root"))
         elif rooted:
             self._check_root(known.get("root"))
         else:  # of version 0.1: what it holds now is what is watched from now on

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
@@ -18,15 +18,19 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from fedrap.errors import StoreBusy, StoreClosed
+from fedrap.errors import InvalidArgument, StoreBusy, StoreClosed, StoreDamaged
+from fedrap.recommend.kinds import Kinds
 from fedrap.recommend.local_model import LocalModel
 from fedrap.recommend.release import ItemList, ReleaseHeader, head_of, read_release
 from fedrap.results import Interaction
 from fedrap.rounds.ledger import Entry
 from fedrap.rounds.prepare import Prepared
 from fedrap.rounds.state import RoundSnapshot
-from fedrap.storage.database import DeviceStore
+from fedrap.storage import consents
+from fedrap.storage.consents import Consent
+from fedrap.storage.database import LEDGER, LEDGER_LOST, DeviceStore
 from fedrap.storage.history import InteractionLog, Retention
+from fedrap.storage.moving import Moved
 from fedrap.storage.release_codec import (
     CatalogueHead,
     TrainedBlock,
@@ -79,14 +83,14 @@ class StateLock:
 
 
 log = logging.getLogger(__name__)
+MOST_HIDDEN = 10_000
 
 
-class Consent(msgspec.Struct, frozen=True):
-    """What the user agreed to, under which policy, and when."""
+class Healed(msgspec.Struct, frozen=True):
+    """A membership that the coordinator did not know any more, and that was given up."""
 
-    train: bool
-    policy: str
-    at: float
+    at: float | None = None
+    authority: bytes = b""  # whose the next one must be
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +106,19 @@ class DeviceContents:
     personal: Mapping[str, float]  # D as it was kept with the last round
     trained: PaperState | None  # u and D as rounds of `paper` left them
     dropped: int  # local rounds that ran away
+    hidden: Collection[str] = ()  # items never to be recommended
+    set_aside: Sequence[str] = ()  # records that cannot be read, each with a word for why
+    ledger_lost: bool = False  # a part of the ledger is not there any more
 
     @property
     def consented(self) -> bool:
         """Did the user agree to train, and not take it back?"""
-        return bool(self.consents) and self.consents[-1].train
+        return consents.may_train(self.consents)
+
+    @property
+    def fetching(self) -> bool | None:
+        """Did the user agree that releases are fetched? None when never asked."""
+        return consents.may_fetch(self.consents)
 
 
 E = TypeVar("E")
@@ -116,11 +128,16 @@ class DeviceState:
     """The history, the consent, the identity, the ledger and the model of this device."""
 
     def __init__(
-        self, store: DeviceStore, clock: Callable[[], float], retention: Retention | None = None
+        self,
+        store: DeviceStore,
+        clock: Callable[[], float],
+        retention: Retention | None = None,
+        kinds: Kinds | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._retention = retention or Retention()
+        self._kinds = kinds or Kinds.any_word()
         self._closed = False
         self._process = os.getpid()
         self._lock = StateLock(self._check_usable)
@@ -128,27 +145,51 @@ class DeviceState:
         self._expire()
 
     def _load(self) -> None:
-        """Read everything from the store."""
+        """Read everything from the store. What cannot be read is set aside, and is none."""
         store = self._store
         self._interactions = InteractionLog(store.numbered_interactions())
-        self._consents = tuple(store.get("consents", list[Consent]) or ())
+        answers = store.get_list("consents", Consent)
+        self._consents = consents.readable(answers)
+        if None in answers:
+            store.put("consents", self._consents)
         self._credentials = store.get("credentials", Credentials)
-        self._entries = tuple(store.get("ledger", list[Entry]) or ())
+        entries = store.get_list(LEDGER, Entry)
+        self._entries = tuple(one for one in entries if one is not None)
+        if None in entries:
+            store.put(LEDGER, self._entries)
+        self._ledger_lost = bool(store.get(LEDGER_LOST, bool))
         self._outbox = tuple(store.outbox())
-        if self._outbox and not self._consents_now():  # version 0.1 left it at a withdrawal
+        if self._outbox and not self._may_train():  # version 0.1 left it at a withdrawal
             store.withdraw({})
             self._outbox = ()
         self._nonce = store.get("nonce", int) or 0
-        head = store.get("catalogue", CatalogueHead)
-        self._catalogue = load_catalogue(head, lambda name: store.get(name, bytes))
         self._personal = store.get("personal", dict[str, float]) or {}
-        self._trained = unpack_trained(store.get("trained", TrainedBlock))
         self._dropped = store.get("dropped", int) or 0
-        self._model: LocalModel | None = None
+        self._healed = store.get("healed", Healed) or Healed()
+        self._hidden = dict.fromkeys(store.get("hidden", list[str]) or ())
+        self._load_release()
+        try:
+            self._trained = unpack_trained(store.get("trained", TrainedBlock))
+        except ValueError:
+            store.set_block_aside("trained", "its parts have other sizes than it states")
+            self._trained = None
+        self._set_aside = tuple(store.set_aside())
+
+    def _load_release(self) -> None:
+        """C and the catalogue; where a part is missing, the next sync fetches them anew."""
+        store = self._store
+        self._catalogue, self._model = ItemList(), None
+        head = store.get("catalogue", CatalogueHead)
         header = store.get("held", ReleaseHeader)
-        if header is not None:
-            common = load_common(header, self._catalogue, lambda name: store.get(name, bytes))
-            self._model = LocalModel(header, common, self._catalogue)
+        try:
+            self._catalogue = load_catalogue(head, lambda name: store.get(name, bytes))
+            if header is not None:
+                common = load_common(header, self._catalogue, lambda name: store.get(name, bytes))
+                self._model = LocalModel(header, common, self._catalogue, kinds=self._kinds)
+        except (StoreDamaged, BrokenModel, MalformedMessage) as error:
+            self._catalogue = ItemList()
+            for name in ("held", "catalogue"):
+                store.set_block_aside(name, f"the release cannot be used ({error})")
 
     def now(self) -> float:
         """Seconds of wall time."""
@@ -162,6 +203,7 @@ class DeviceState:
     def contents(self) -> DeviceContents:
         """Everything the device knows, as it is now."""
         with self._lock:
+            self._hear_withdrawal()
             return DeviceContents(
                 tuple(self._interactions.interactions),
                 self._consents,
@@ -172,6 +214,9 @@ class DeviceState:
                 self._personal,
                 self._trained,
                 self._dropped,
+                self._hidden,
+                self._set_aside,
+                self._ledger_lost,
             )
 
     def snapshot(self) -> RoundSnapshot:
@@ -181,10 +226,14 @@ class DeviceState:
             model, interactions = self._model, tuple(self._interactions.interactions)
             return RoundSnapshot(
                 at=self._clock(),
-                consented=self._consents_now(),
+                consented=self._may_train(),
+                fetching=self._may_fetch(),
                 recorded=len(interactions),
                 credentials=self._credentials,
                 entries=self._entries,
+                ledger_lost=self._ledger_lost,
+                healed_at=self._healed.at,
+                remembered=self._healed.authority,
                 outbox=self._outbox,
                 model=model,
                 release_version=_version(model),
@@ -261,11 +310,23 @@ class DeviceState:
             self._expire()
 
     def _expire(self) -> None:
-        """Forget what the retention does not allow any more, and the rows of D that go with it."""
+        """Forget what the retention does not allow any more."""
         now = self._clock()
-        if not self._interactions.due(self._retention, now):
-            return
-        left, gone = self._interactions.allowed(self._retention, now)
+        if self._interactions.due(self._retention, now):
+            self._forget(*self._interactions.allowed(self._retention, now))
+
+    def _forget(
+        self,
+        left: InteractionLog,
+        gone: Sequence[int],
+        *,
+        by_the_user: bool = False,
+        everything: bool = False,
+    ) -> None:
+        """Only these interactions are left, and of D the rows that they need.
+
+        Where it is the user's word, nothing that was made of the others is sent any more, either.
+        """
         model = None if self._model is None else self._model.anew()
         trained = self._trained
         if model is not None and trained is not None:
@@ -275,28 +336,110 @@ class DeviceState:
         blocks: dict[str, object] = {"personal": personal}
         if trained is not None:
             blocks["trained"] = pack_trained(trained)
-        self._store.forget_interactions(gone, blocks)
+        if everything:
+            blocks["hidden"] = []
+        self._store.forget_interactions(gone, blocks, updates=by_the_user, aside=everything)
         self._interactions, self._model = left, model
         self._personal, self._trained = personal, trained
+        if by_the_user:
+            self._outbox = ()
+        if everything:
+            self._hidden = {}
+            self._set_aside = tuple(self._store.set_aside())
+
+    def remove(self, what: str | Interaction) -> int:
+        """Forget one interaction, or all with an item; how many there were."""
+        with self._lock:
+            left, gone = self._interactions.without(what)
+            if gone:
+                self._forget(left, gone, by_the_user=True)
+            return len(gone)
+
+    def clear_history(self) -> int:
+        """Forget all interactions and what was hidden; how many interactions there were."""
+        with self._lock:
+            left, gone = InteractionLog(()), self._interactions.numbers()
+            self._forget(left, gone, by_the_user=True, everything=True)
+            return len(gone)
+
+    def take_over(self, moved: Moved) -> int:
+        """Add what another device of the same person had; how many interactions were new."""
+        with self._lock:
+            here = set(self._interactions.interactions)
+            fresh = list(dict.fromkeys(one for one in moved.interactions if one not in here))
+            known = {(one.step, one.round) for one in self._entries}
+            spent = [one for one in moved.entries if (one.step, one.round) not in known]
+            if spent:  # first: a crash in between leaves too much charged, and not too little
+                entries = (*self._entries, *spent)
+                self._store.put(LEDGER, entries)
+                self._entries = entries
+            self.hide(moved.hidden)
+            self.record(fresh)
+            return len(fresh)
+
+    def hide(self, items: Iterable[str]) -> None:
+        """Never recommend these, until told otherwise."""
+        with self._lock:
+            hidden = {**dict.fromkeys(items), **self._hidden}
+            if len(hidden) > MOST_HIDDEN:
+                raise InvalidArgument(f"item: at most {MOST_HIDDEN} items can be hidden")
+            self._keep_hidden(hidden)
+
+    def unhide(self, item: str) -> bool:
+        """Recommend it again; False when it was not hidden."""
+        with self._lock:
+            if item not in self._hidden:
+                return False
+            self._keep_hidden({one: None for one in self._hidden if one != item})
+            return True
+
+    def _keep_hidden(self, hidden: dict[str, None]) -> None:
+        if hidden.keys() != self._hidden.keys():
+            self._store.put("hidden", list(hidden))
+            self._hidden = hidden
 
     def keep_consent(self, consent: Consent) -> None:
         """Add to the consent log; a withdrawal empties the outbox in the same transaction."""
         with self._lock:
-            consents = (*self._consents, consent)
-            if consent.train:
-                self._store.put("consents", consents)
-            else:
-                self._store.withdraw({"consents": consents})
-                self._outbox = ()
-            self._consents = consents
+            self._keep_consent(consent)
+            self._store.clear_withdrawn()  # this answer is newer
+
+    def _keep_consent(self, consent: Consent) -> None:
+        answers = (*self._consents, consent)
+        if consent.train:
+            self._store.put("consents", answers)
+        else:
+            self._store.withdraw({"consents": answers})
+            self._outbox = ()
+        self._consents = answers
 
     def consented(self) -> bool:
         """Has the user agreed to train, and not taken it back?"""
         with self._lock:
-            return self._consents_now()
+            return self._may_train()
 
-    def _consents_now(self) -> bool:
-        return bool(self._consents) and self._consents[-1].train
+    def fetching(self) -> bool | None:
+        """Has the user agreed that releases are fetched? None when never asked."""
+        with self._lock:
+            return self._may_fetch()
+
+    def _may_train(self) -> bool:
+        self._hear_withdrawal()
+        return consents.may_train(self._consents)
+
+    def _may_fetch(self) -> bool | None:
+        self._hear_withdrawal()
+        return consents.may_fetch(self._consents)
+
+    def _hear_withdrawal(self) -> None:
+        """Another process took the consent back: it holds from now on, also if the disk is full."""
+        if not self._store.is_withdrawn():
+            return
+        answer = consents.refusal("taken back by another process", self._clock())
+        self._consents = (*self._consents, answer)
+        self._store.withdraw({"consents": self._consents})
+        self._outbox = ()
+        self._store.clear_withdrawn()
 
     def enrolling_key(self) -> bytes:
         """The private key to enrol with, the same one until enrolled."""
@@ -312,6 +455,15 @@ class DeviceState:
         with self._lock:
             self._store.put_all({"credentials": credentials, "enrolling": b""})
             self._credentials = credentials
+
+    def forget_credentials(self) -> None:
+        """The coordinator does not know this device: its updates go, history and ledger stay."""
+        with self._lock:
+            known = self._credentials
+            authority = self._healed.authority if known is None else known.authority
+            healed = Healed(self._clock(), authority)
+            self._store.withdraw({"credentials": None, "enrolling": b"", "healed": healed})
+            self._credentials, self._healed, self._outbox = None, healed, ()
 
     def next_nonce(self) -> int:
         """A number larger than every one before, also after a restart or a clock set back."""
@@ -332,7 +484,7 @@ class DeviceState:
         False, and nothing is kept, when the user has taken the consent back meanwhile.
         """
         with self._lock:
-            if not self._consents_now():
+            if not self._may_train():
                 return False
             entries = (*self._entries, prepared.entry)
             interactions = self._interactions.interactions
@@ -341,7 +493,7 @@ class DeviceState:
             if self._model is not None:  # what was forgotten during the round does not come back
                 trained = keep_rows(trained, self._model.history(interactions).rows)
                 personal = self._model.personal(interactions, trained)
-            blocks: dict[str, object] = {"ledger": entries, "personal": personal}
+            blocks: dict[str, object] = {LEDGER: entries, "personal": personal}
             if trained is not None:
                 blocks["trained"] = pack_trained(trained)
             self._store.commit_round(round_id, prepared.body, blocks)
@@ -370,7 +522,7 @@ class DeviceState:
         common = read_release(message, None if before is None else before.common, catalogue)
         known = before.ids if before is not None and catalogue is base.catalogue else None
         try:
-            model = LocalModel(head_of(message), common, catalogue, known)
+            model = LocalModel(head_of(message), common, catalogue, known, self._kinds)
         except MalformedMessage as error:
             raise BrokenModel("a catalogue that is not a list of ids") from error
         with self._lock:
@@ -386,7 +538,7 @@ class DeviceState:
 def _history(model: LocalModel | None, interactions: Sequence[Interaction]) -> History:
     if model is None:
         return History(np.zeros(0, dtype=np.int64), np.zeros(0))
-    return model.history(interactions)
+    return model.history(interactions).liked()  # what speaks against an item stays here
 
 
 def _version(model: LocalModel | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import math
 import os
@@ -12,10 +13,12 @@ from pathlib import Path
 
 from fedrap.results import Exported, Status
 from fedrap.storage.device_state import DeviceContents
+from fedrap.storage.moving import seal
 
 _README = """What this app's recommender keeps of you, on this device only.
 
 interactions.json    what you did: item, kind, weight and time
+hidden.json          items that are never to be recommended
 consents.json        what you agreed to, under which policy, and when
 ledger.json          the rounds this device took part in, written before anything was sent
 personal_items.json  how your own history moves the score of items; your user vector, if kept
@@ -26,18 +29,26 @@ Keys are not in here. Times are in UTC.
 """
 
 
-def write_export(path: Path, known: DeviceContents, status: Status) -> Exported:
-    """Write the zip, readable by its owner only; there is the whole file, or the old one."""
+def write_export(
+    path: Path, known: DeviceContents, status: Status, passphrase: str | None = None
+) -> Exported:
+    """Write the zip, readable by its owner only; there is the whole file, or the old one.
+
+    With a passphrase it is sealed, and `moving.read_export` opens it.
+    """
     texts = {"README.txt": _README}
     for name, value in _documents(known, status).items():
         texts[name] = json.dumps(_plain(value), indent=2, ensure_ascii=False) + "\n"
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in texts.items():
+            archive.writestr(name, text)
+    raw = made.getvalue() if passphrase is None else seal(made.getvalue(), passphrase)
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
     try:
         with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name, text in texts.items():
-                    archive.writestr(name, text)
+            file.write(raw)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
@@ -51,11 +62,23 @@ def _documents(known: DeviceContents, status: Status) -> dict[str, object]:
     who = known.credentials
     return {
         "interactions.json": [
-            {"item": one.item, "kind": one.kind, "weight": one.weight, "at": _time(one.at)}
+            {
+                "item": one.item,
+                "kind": one.kind,
+                "weight": one.weight,
+                "at": _time(one.at),
+                "seconds": one.at,  # exactly, for another device
+            }
             for one in known.interactions
         ],
+        "hidden.json": list(known.hidden),
         "consents.json": [
-            {"train": one.train, "policy": one.policy, "at": _time(one.at)}
+            {
+                "recommend": one.fetches,
+                "train": one.train,
+                "policy": one.policy,
+                "at": _time(one.at),
+            }
             for one in known.consents
         ],
         "ledger.json": [

@@ -16,13 +16,17 @@ except ImportError:  # Windows has no flock; SQLite's own lock has to do
 
 HAS_FLOCK = fcntl is not None
 LOCK, DATABASE, KEY_FILE, KEY_ID = "lock", "store.sqlite", "store.key", "store.keyid"
-HINT = "restore it from a backup, or delete it to start afresh"
+PROFILE = "profile-"  # what the folders of profiles begin with
+WRAPPED = "store.wrapped"  # the key of a profile, under the app's own
+WITHDRAWN = "withdrawn"  # an empty file: somebody took the consent back while another process ran
+DAMAGED = "store.damaged"  # a database as it was before it was repaired
+HINT = "restore it from a backup, or delete it to start afresh; `fedrap doctor` says more"
 # The key goes first: from then on whatever a crash leaves behind is unreadable.
 _ERASED = (
-    KEY_FILE, "store.part", KEY_ID,
-    DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal",
+    KEY_FILE, WRAPPED, "store.part", KEY_ID,
+    DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", DAMAGED, WITHDRAWN,
 )  # fmt: skip
-_SECRET = (KEY_FILE, "store.part")
+_SECRET = (KEY_FILE, WRAPPED, "store.part")
 
 
 def take_lock(path: Path) -> int:
@@ -53,6 +57,19 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
+
+
+def leave_withdrawal(folder: Path) -> None:
+    """Leave word that the consent is taken back, for the process that has the store; durable.
+
+    Raises:
+        FileNotFoundError: there is no store here.
+    """
+    descriptor = os.open(folder / WITHDRAWN, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def connect(path: Path) -> sqlite3.Connection:

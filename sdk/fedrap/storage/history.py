@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fedrap import arguments
 from fedrap.results import Interaction
 
 _DAY = 86_400.0
@@ -38,10 +39,11 @@ class Retention:
     max_age_days: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_interactions < 1:
-            raise ValueError("a history keeps at least one interaction")
-        if self.max_age_days is not None and not self.max_age_days > 0:
-            raise ValueError("an age in days lies above 0")
+        if arguments.count("max_interactions", self.max_interactions) < 1:
+            raise arguments.wrong("max_interactions", "a history keeps at least one interaction")
+        age, rule = self.max_age_days, "an age in days lies above 0"
+        if age is not None and arguments.number("max_age_days", age, 0.0, math.inf, rule) <= 0:
+            raise arguments.wrong("max_age_days", rule)
 
     def oldest_allowed(self, now: float) -> float:
         """Interactions before this time have to go."""
@@ -85,6 +87,16 @@ class InteractionLog:
         self._numbered.sort(key=_time)
         self.interactions = [one for _, one in self._numbered]
         return False
+
+    def numbers(self) -> list[int]:
+        """Their numbers in the store."""
+        return [number for number, _ in self._numbered]
+
+    def without(self, what: str | Interaction) -> tuple[InteractionLog, list[int]]:
+        """Those that stay when one interaction goes, or all with an item; numbers of the others."""
+        gone = {n for n, one in self._numbered if what in (one, one.item)}
+        kept = [(number, one) for number, one in self._numbered if number not in gone]
+        return InteractionLog(kept), sorted(gone)
 
     def due(self, retention: Retention, now: float) -> bool:
         """Is there anything that is not allowed any more?"""

@@ -13,8 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from fedrap.errors import StoreLocked
-from fedrap.storage.files import DATABASE, KEY_FILE, KEY_ID
+from fedrap.storage.files import DATABASE, KEY_FILE, KEY_ID, PROFILE, WRAPPED
 
 log = logging.getLogger(__name__)
 KEY_BYTES = 32
@@ -70,6 +73,49 @@ class KeyringKey:
 
     def _name(self) -> str:
         return self._path.read_text("ascii")
+
+
+class KeptForProfiles:
+    """The app's key for the store without a profile: it stays as long as it opens profiles."""
+
+    def __init__(self, folder: Path, app: KeyProvider) -> None:
+        self._folder = folder
+        self._app = app
+
+    def __call__(self) -> bytes:
+        return self._app()
+
+    def erase(self) -> None:
+        """Delete it, where it can be and opens nothing else."""
+        key: object = self._app
+        if isinstance(key, ErasableKey) and not any(self._folder.glob(f"{PROFILE}*")):
+            key.erase()
+
+
+class WrappedKey:
+    """A provider for one profile of several: random bytes, sealed with the key of the app.
+
+    Erasing the profile deletes them. The app's own key stays, for it opens other profiles too.
+    """
+
+    def __init__(self, folder: Path, app: KeyProvider, random_bytes: RandomBytes) -> None:
+        self._path = folder / WRAPPED
+        self._app = app
+        self._random_bytes = random_bytes
+
+    def __call__(self) -> bytes:
+        cipher, context = AESGCM(checked_key(self._app)), self._path.parent.name.encode()
+        if not self._path.exists():
+            key, nonce = self._random_bytes(KEY_BYTES), self._random_bytes(12)
+            _write_private(self._path, nonce + cipher.encrypt(nonce, key, context))
+        sealed = self._path.read_bytes()
+        try:
+            return cipher.decrypt(sealed[:12], sealed[12:], context)
+        except (InvalidTag, ValueError) as error:
+            raise StoreLocked(
+                "the app's key does not open this profile; give the key that it was made with, "
+                "or delete the profile's folder to start afresh"
+            ) from error
 
 
 class DefaultKey:

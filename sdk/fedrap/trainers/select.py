@@ -160,6 +160,8 @@ def _onnxruntime_refusal() -> str:
         return "its graphs were not packed with the app"
     try:
         load_onnxruntime()
+    except ModuleNotFoundError:
+        return "it is not installed; fedrap-light comes without it"
     except (ImportError, OSError) as error:
         return type(error).__name__
     return ""

@@ -26,7 +26,7 @@ def arrow(module: str = "pyarrow") -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise MissingExtra(
-            "reading and writing data files needs pyarrow: pip install 'fedrap[science]'"
+            "reading and writing data files needs pyarrow: pip install 'fedrap-simulation[science]'"
         ) from None
 
 

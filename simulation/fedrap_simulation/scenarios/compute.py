@@ -81,7 +81,8 @@ class RayEngine:
         try:
             import ray
         except ImportError as error:
-            raise FedRapError("--engine ray needs ray: pip install 'fedrap[ray]'") from error
+            how = "pip install 'fedrap-simulation[ray]'"
+            raise FedRapError(f"--engine ray needs ray: {how}") from error
         self._ray = ray
         if not ray.is_initialized():
             here: dict[str, Any] = (

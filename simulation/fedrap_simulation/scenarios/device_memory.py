@@ -128,12 +128,14 @@ class DeviceMemory:
         "_enrolling",
         "_entries",
         "_epoch",
+        "_healed_at",
         "_model",
         "_nonce",
         "_outbox",
         "_person",
         "_population",
         "_releases",
+        "_remembered",
         "_trained",
         "_weight",
         "dropped",
@@ -155,6 +157,8 @@ class DeviceMemory:
         self._consent, self._weight = consent, weight
         self._enrolling: bytes | None = None
         self._credentials: Credentials | None = None
+        self._healed_at: float | None = None
+        self._remembered = b""
         self._entries: tuple[Entry, ...] = ()
         self._outbox: tuple[tuple[bytes, bytes], ...] = ()
         self._nonce = 0
@@ -172,9 +176,13 @@ class DeviceMemory:
         return RoundSnapshot(
             at=self.now(),
             consented=self._consent,
+            fetching=self._consent,
             recorded=len(items),
             credentials=self._credentials,
             entries=self._entries,
+            ledger_lost=False,
+            healed_at=self._healed_at,
+            remembered=self._remembered,
             outbox=self._outbox,
             model=model,
             release_version=None if model is None else model.common.version,
@@ -185,6 +193,15 @@ class DeviceMemory:
 
     def consented(self) -> bool:
         return self._consent
+
+    def fetching(self) -> bool | None:
+        return self._consent
+
+    def forget_credentials(self) -> None:
+        known, self._credentials, self._enrolling = self._credentials, None, None
+        self._healed_at = self.now()
+        self._remembered = b"" if known is None else known.authority
+        self._outbox = ()
 
     def items(self) -> Rows:
         """What the person did by now, oldest first, in places of the data."""

@@ -224,4 +224,4 @@ def test_a_missing_extra_says_what_to_install(
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
     assert main(["status"]) == 2
-    assert "pip install 'fedrap[coordinator]'" in sentence(capsys)
+    assert "pip install fedrap-coordinator" in sentence(capsys)

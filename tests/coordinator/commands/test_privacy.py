@@ -51,7 +51,7 @@ def test_a_plan_for_people_ends_in_a_config_that_loads(
     monkeypatch.setattr(accountants, "is_installed", lambda: False)
     assert main([*PLAN, "--epsilon", "8", "--items", "1682"]) == 0
     shown = capsys.readouterr().out
-    assert "pip install 'fedrap[privacy]'" in shown
+    assert "pip install 'fedrap-coordinator[privacy]'" in shown
     assert "larger cohorts" in shown
     section = shown[shown.index("[privacy]") :].split("\n\n")[0]
     (tmp_path / "fedrap.toml").write_text(section, encoding="utf-8")

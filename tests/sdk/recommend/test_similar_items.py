@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedrap.recommend.local_model import LocalModel
+from fedrap.recommend.local_model import LocalModel, Wish
 from fedrap.recommend.release import ItemList, head_of
 from fedrap.results import Interaction
 from fedrap_core.items import join_ids
@@ -71,9 +71,9 @@ def test_recommending_after_each_tap_equals_recommending_from_scratch() -> None:
     following, recorded = _model(rows), []
     for number, item in enumerate(["drama-1", "comedy-1", "drama-1", "gone", "comedy-2"]):
         recorded.append(Interaction(item, "view", 1.0 + number, 0.0))
-        options = {"filter_seen": False, "reasons": True}
-        live = following.recommend(recorded, None, 5, None, **options)
-        anew = _model(rows).recommend(recorded, None, 5, None, **options)
+        wish = Wish(5, filter_seen=False, reasons=True)
+        live = following.recommend(recorded, None, wish)
+        anew = _model(rows).recommend(recorded, None, wish)
         assert [one.item for one in live] == [one.item for one in anew]
         for one, other in zip(live, anew, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-9)

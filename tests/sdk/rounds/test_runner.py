@@ -319,7 +319,7 @@ def test_a_backend_that_gives_no_token_is_a_report_and_no_error(
     with FedRap.open(tmp_path, transport=coordinator, token=broken) as device:
         device.consent(train=True, policy="test")
         device.record("item-1")
-        assert device.run_round().blocked_by == "no-token"
+        assert device.run_round().blocked_by == "token-failed"
         assert coordinator.calls == []
 
 

@@ -18,6 +18,7 @@ from fedrap import (
     Erased,
     FedRap,
     FedRapError,
+    Interaction,
     StoreBusy,
     StoreClosed,
     StoreDamaged,
@@ -51,6 +52,7 @@ def test_an_export_has_all_that_is_known_in_readable_form(tmp_path: Path) -> Non
     ]  # fmt: skip
     assert found["interactions"][0] == {
         "item": "über-ware", "kind": "buy", "weight": 2.5, "at": "1970-01-01T00:00:00+00:00",
+        "seconds": 0.0,
     }  # fmt: skip
     assert [(one["train"], one["policy"]) for one in found["consents"]] == [
         (True, "test"), (False, "v2"),
@@ -84,7 +86,7 @@ def test_an_export_of_an_empty_device_works_and_replaces_an_older_one(tmp_path: 
     path = tmp_path / "mine.zip"
     path.write_text("old")
     with FedRap.open(tmp_path / "device") as device:
-        device.record("a", at=-1e300)  # a time that no calendar has
+        device._state.record([Interaction("a", "view", 1.0, -1e300)])  # as version 0.1 took it
         device.export(str(path))
     assert documents(path)["interactions"][0]["at"] == -1e300
     assert documents(path)["identity"] == {}

@@ -124,8 +124,10 @@ def test_steps_are_taken_in_order_from_where_the_store_is() -> None:
 def test_a_record_that_another_version_wrote_is_named(tmp_path: Path) -> None:
     with a_device(tmp_path, None) as device:
         device._state._store.put("consents", "something else")
-    with pytest.raises(StoreDamaged, match=r"another version.*restore it from a backup, or delete"):
-        FedRap.open(tmp_path)
+    with FedRap.open(tmp_path) as device:
+        (named,) = device.status().set_aside
+        assert named.startswith("record consents: a record of another version")
+        assert (device.status().interactions, device.status().consented) == (3, False)
 
 
 def test_interactions_that_version_0_1_kept_as_taps_stay_what_they_are(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_without_pyarrow_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
     path = put(tmp_path / "a.csv", "user,item\n1,2\n")
     assert run(["data", "describe", path]) == 2
-    assert "pip install 'fedrap[science]'" in capsys.readouterr().err
+    assert "pip install 'fedrap-simulation[science]'" in capsys.readouterr().err
 
 
 def test_the_other_commands_do_not_import_pyarrow() -> None:

@@ -54,5 +54,5 @@ def test_two_workers_give_what_one_machine_gives(tmp_path: Path, cluster: Engine
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(FedRapError, match=r"fedrap\[ray\]"):
+    with pytest.raises(FedRapError, match=r"fedrap-simulation\[ray\]"):
         make_engine("ray")

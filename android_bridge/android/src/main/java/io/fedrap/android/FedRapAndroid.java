@@ -24,7 +24,7 @@ public final class FedRapAndroid {
          * Asked each time the recommender is opened, on any thread.
          *
          * @param config with this device's folder and key; the coordinator and where a token comes
-         *     from are to be added
+         *     from are to be added, and a {@code profile} where several people use the app
          * @return the same, filled in
          */
         Config fedrap(Config config);
@@ -68,6 +68,17 @@ public final class FedRapAndroid {
             throw new IllegalStateException("FedRapAndroid.Setup gave no Config");
         }
         return filled;
+    }
+
+    /**
+     * Close the recommender, so that the next {@link #open} asks the {@link Setup} anew: for an app in
+     * which somebody else logs in. What this user has stays, with a key of its own.
+     */
+    public static synchronized void logOut() {
+        if (device != null) {
+            device.close();
+            device = null;
+        }
     }
 
     /**

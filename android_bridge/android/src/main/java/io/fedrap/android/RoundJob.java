@@ -24,6 +24,8 @@ final class RoundJob {
     static final int SECOND = 0x0fed0002;
     static final double LEAST = 900; // seconds between rounds: the system's own floor for repeated jobs
 
+    private static final long FETCH_MILLIS = 4 * 3_600_000L; // where only releases are fetched
+
     private static final Pace PACE = new Pace(LEAST, LEAST, LEAST, 86_400);
     private static final String FAILURES = "failures";
     private static final String SAID = "said";
@@ -56,8 +58,16 @@ final class RoundJob {
         scheduler.cancel(SECOND);
     }
 
-    /** What follows from a run's report. */
-    void follow(int running, RoundReport report, PersistableBundle before) {
+    /**
+     * What follows from a run's report.
+     *
+     * @param fetching it did not train, but fetches releases
+     */
+    void follow(int running, RoundReport report, PersistableBundle before, boolean fetching) {
+        if (fetching) {
+            schedule(running == FIRST ? SECOND : FIRST, FETCH_MILLIS, new PersistableBundle());
+            return;
+        }
         if (ENDS.contains(report.blockedBy) || Eligibility.ALREADY_RUNNING.equals(report.blockedBy)) {
             return; // the run that was there already has its own next one
         }

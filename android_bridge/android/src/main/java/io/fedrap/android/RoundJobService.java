@@ -41,6 +41,7 @@ public final class RoundJobService extends JobService {
         private FedRap device;
         private boolean stopped;
         private boolean ended;
+        private boolean fetching; // without training
 
         Run(JobParameters parameters) {
             this.parameters = parameters;
@@ -51,13 +52,27 @@ public final class RoundJobService extends JobService {
             try {
                 FedRap opened = FedRapAndroid.open(RoundJobService.this);
                 begin(opened);
-                end(opened.runRound(0, () -> isStopped() ? Eligibility.STOPPED : null), false);
+                RoundReport report = opened.runRound(0, () -> isStopped() ? Eligibility.STOPPED : null);
+                if (Eligibility.NO_CONSENT.equals(report.blockedBy)) {
+                    refresh(opened);
+                }
+                end(report, false);
             } catch (FedRapException error) { // a full disk, say: the system tries again, ever later
                 Log.w(TAG, "no round: " + error.getMessage());
                 end(null, true);
             } catch (RuntimeException error) { // the app's own, such as its Setup
                 Log.e(TAG, "no more rounds until they are scheduled again", error);
                 end(null, false);
+            }
+        }
+
+        /** Who does not train is to have new releases too, as far as the user lets them be fetched. */
+        private void refresh(FedRap opened) {
+            try {
+                fetching = Boolean.TRUE.equals(opened.status().fetching);
+                opened.sync();
+            } catch (FedRapException error) {
+                Log.w(TAG, "no release: " + error.getMessage());
             }
         }
 
@@ -76,7 +91,7 @@ public final class RoundJobService extends JobService {
             ended = true;
             if (report != null) {
                 new RoundJob(RoundJobService.this)
-                        .follow(parameters.getJobId(), report, parameters.getExtras());
+                        .follow(parameters.getJobId(), report, parameters.getExtras(), fetching);
             }
             jobFinished(parameters, again);
         }

@@ -8,6 +8,7 @@ import io.fedrap.core.FedRap;
 import io.fedrap.core.FedRapException;
 import io.fedrap.core.Reason;
 import io.fedrap.core.Recommendation;
+import io.fedrap.core.Wish;
 import io.fedrap.core.RoundReport;
 import io.fedrap.core.Status;
 import java.io.File;
@@ -156,7 +157,7 @@ public final class DeviceCommand {
     }
 
     private int recommend(FedRap device, int n) {
-        List<Recommendation> found = device.recommend(n, null, true, arguments.has("--explain"));
+        List<Recommendation> found = device.recommend(new Wish(n).explain(arguments.has("--explain")));
         for (Recommendation one : found) {
             out.println(String.format(Locale.ROOT, "%+.3f  %s", one.score, one.item));
             for (Reason why : one.reasons.subList(0, Math.min(3, one.reasons.size()))) {

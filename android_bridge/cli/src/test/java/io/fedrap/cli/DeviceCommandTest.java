@@ -89,7 +89,7 @@ class DeviceCommandTest {
     void aBrokenLineIsNamedAndNothingIsKept() throws IOException {
         String[][] broken = {
             {"item,weight\na,1\nb,x\n", "line 3: the weight x is not a number"},
-            {"item,weight\na,0\n", "line 2: a weight lies above 0"},
+            {"item,weight\na,0\n", "line 2: weight: a weight is a number above 0"},
             {"item,at\na,1700000000000\n", "line 2: the time 1700000000000 is not between"},
             {"item,at\na,yesterday\n", "neither seconds since 1970 nor"},
             {"item\na,b\n", "line 2: 2 columns where the header has 1"},

@@ -25,6 +25,10 @@ public final class Config {
     TokenSource token;
     byte[] authority; // a point that the app pins
     KeyProvider key;
+    String profile; // null: the device has one user
+    Kinds kinds = Kinds.anyWord();
+    boolean anonymous; // releases are fetched also before the user was asked
+    boolean tokenOnce; // the token is one text, and no source of fresh ones
     Ledger.Floor floor = Ledger.Floor.DEFAULT;
     Retention retention = new Retention(10_000, Double.POSITIVE_INFINITY);
     boolean offline;
@@ -40,15 +44,46 @@ public final class Config {
 
     /** A device whose files are below this folder, which is made where it is not there. */
     public Config(File folder) {
-        this.folder = folder;
+        this.folder = Arguments.present("path", folder, Arguments.PATH);
+        if (folder.getPath().isEmpty()) {
+            throw Arguments.wrong("path", Arguments.PATH);
+        }
     }
 
     /** Name of the folder of this recommender; "app" unless said. */
     public Config app(String name) {
-        if (name.isEmpty() || name.indexOf('/') >= 0 || name.startsWith(".")) {
-            throw new IllegalArgumentException("the name of an app is the name of a folder");
+        this.app = Arguments.folderName("app", name);
+        return this;
+    }
+
+    /**
+     * Whose store it is, where several people use the device; null for one user. Each profile has a
+     * store and a key of its own: opening it is logging in, closing it logging out, and erasing it
+     * leaves the others alone. The name is in no path.
+     */
+    public Config profile(String name) {
+        this.profile = name == null ? null : Arguments.text("profile", name, 200, Arguments.PROFILE);
+        return this;
+    }
+
+    /**
+     * What the app's kinds of interactions count. Unless said every kind counts 1, but {@code dislike}
+     * counts -1 and {@code hide} hides the item.
+     */
+    public Config kinds(Kinds kinds) {
+        this.kinds = Arguments.present("kinds", kinds, "a Kinds is expected");
+        return this;
+    }
+
+    /**
+     * {@code consented}: releases are fetched when the user agreed. {@code anonymous}: also before they
+     * were asked, which shows the coordinator an address and no device id.
+     */
+    public Config fetch(String when) {
+        if (!"consented".equals(when) && !"anonymous".equals(when)) {
+            throw Arguments.wrong("fetch", Arguments.FETCH);
         }
-        this.app = name;
+        this.anonymous = when.equals("anonymous");
         return this;
     }
 
@@ -77,14 +112,24 @@ public final class Config {
         try {
             parsed = new URL(url);
         } catch (MalformedURLException error) {
-            throw new IllegalArgumentException("the address of a coordinator is a URL", error);
+            throw Arguments.wrong("server", Arguments.ADDRESS);
+        }
+        boolean odd = parsed.getHost().isEmpty() || parsed.getUserInfo() != null || url.indexOf('@') >= 0;
+        for (int i = 0; i < url.length(); i++) {
+            odd |= Character.isWhitespace(url.charAt(i)) || url.charAt(i) == '\\';
         }
         String scheme = parsed.getProtocol().toLowerCase(Locale.ROOT);
         boolean secure = scheme.equals("https");
+        if (odd || !secure && !scheme.equals("http")) {
+            throw Arguments.wrong("server", Arguments.ADDRESS);
+        }
         boolean near = scheme.equals("http") && (allowHttp || isLoopback(parsed.getHost()));
         if (!secure && !near) {
-            throw new IllegalArgumentException(
-                    "a coordinator is spoken to over https; allowHttp(true) allows http");
+            throw Arguments.wrong(
+                    "server",
+                    "http://" + parsed.getHost() + " is not encrypted, and whoever is in between reads and"
+                            + " changes everything; use https, or ask for it with allow_http=True"
+                            + " (--allow-http)");
         }
     }
 
@@ -94,11 +139,14 @@ public final class Config {
 
     /** A one-time enrolment token. */
     public Config token(String once) {
-        return token(once == null ? null : (TokenSource) () -> once);
+        token(once == null ? null : (TokenSource) () -> once);
+        this.tokenOnce = true;
+        return this;
     }
 
     /** Where a one-time enrolment token comes from, when this device enrols. */
     public Config token(TokenSource source) {
+        this.tokenOnce = false;
         this.token = source;
         return this;
     }
@@ -172,13 +220,13 @@ public final class Config {
 
     /** Is called with errors that rounds turn into a report. */
     public Config onError(ErrorListener listener) {
-        this.onError = listener;
+        this.onError = Arguments.present("on_error", listener, Arguments.CALLABLE);
         return this;
     }
 
     /** What computes rounds; plain Java unless said. */
     public Config trainer(LocalTrainer trainer) {
-        this.trainer = trainer;
+        this.trainer = Arguments.present("trainer", trainer, Arguments.CALLABLE);
         return this;
     }
 
@@ -186,5 +234,10 @@ public final class Config {
     public Config attest(Proof.Source source) {
         this.attest = source;
         return this;
+    }
+
+    @Override
+    public String toString() {
+        return "Config(" + folder + ")";
     }
 }

@@ -3,10 +3,13 @@ package io.fedrap.core;
 import io.fedrap.core.FedRapException.Kind;
 import java.security.KeyPair;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.DoubleSupplier;
 
 /**
@@ -18,12 +21,21 @@ import java.util.function.DoubleSupplier;
 final class DeviceState {
     private static final String OUTBOX = "outbox/";
     private static final String ENROLLING = "enrolling";
+    private static final String HIDDEN = "hidden";
+    private static final String HEALED = "healed";
+    private static final int MOST_HIDDEN = 10_000;
 
     private final SealedStore store;
     private final DoubleSupplier clock; // seconds of wall time
     private final Retention retention;
+    private final Kinds kinds;
     private final Recorded history = new Recorded();
     private List<Consent> consents;
+    private Set<String> hidden; // replaced, never changed
+    private boolean ledgerLost;
+    private double healedAt; // when a membership was given up; NaN: never
+    private byte[] remembered = new byte[0]; // the authority of that membership
+    private List<String> setAside;
     private Credentials credentials;
     private KeyPair enrolling; // null once enrolled
     private List<Ledger.Entry> entries;
@@ -35,37 +47,68 @@ final class DeviceState {
     private LocalModel model;
     private boolean closed;
 
-    DeviceState(SealedStore store, DoubleSupplier clock, Retention retention) {
+    DeviceState(SealedStore store, DoubleSupplier clock, Retention retention, Kinds kinds) {
+        this.kinds = kinds;
         this.store = store;
         this.clock = clock;
         this.retention = retention;
-        try {
-            load();
-        } catch (RuntimeException error) {
-            throw StateCodec.another(error);
-        }
+        load();
         if (!consented() && !outbox().isEmpty()) { // version 0.1 left it at a withdrawal
             store.commit(emptyOutbox(), true);
         }
         expire();
     }
 
+    /** What cannot be read is set aside, and is none. */
     private void load() {
         history.load(store);
-        consents = StateCodec.consents(store.get("consents"));
-        byte[] known = store.get("credentials");
-        credentials = known == null ? null : Credentials.decode(known);
-        List<?> asking = StateCodec.list(store.get(ENROLLING));
-        if (!asking.isEmpty()) {
-            enrolling = new KeyPair(P256.publicKey((byte[]) asking.get(1)), P256.privateKey((byte[]) asking.get(0)));
-        }
-        entries = StateCodec.ledger(store.get("ledger"));
-        personal = StateCodec.personal(store.get("personal"));
-        List<?> last = StateCodec.list(store.get("nonce"));
+        consents = SetAside.read(store, "consents", StateCodec::consents);
+        credentials =
+                SetAside.read(store, "credentials", raw -> raw == null ? null : Credentials.decode(raw));
+        enrolling =
+                SetAside.read(
+                        store,
+                        ENROLLING,
+                        raw -> {
+                            List<?> asking = StateCodec.list(raw);
+                            return asking.isEmpty()
+                                    ? null
+                                    : new KeyPair(
+                                            P256.publicKey((byte[]) asking.get(1)),
+                                            P256.privateKey((byte[]) asking.get(0)));
+                        });
+        entries = SetAside.read(store, "ledger", StateCodec::ledger);
+        ledgerLost = store.get(SetAside.LEDGER_LOST) != null;
+        personal = SetAside.read(store, "personal", StateCodec::personal);
+        List<?> last = SetAside.read(store, "nonce", raw -> numbers(raw, Long.class));
         nonce = last.isEmpty() ? 0 : (Long) last.get(0);
-        List<?> told = StateCodec.list(store.get("told"));
+        List<?> told = SetAside.read(store, "told", raw -> numbers(raw, Double.class));
         toldAt = told.isEmpty() ? 0 : (Double) told.get(0);
         toldToWait = told.isEmpty() ? 0 : (Double) told.get(1);
+        hidden = SetAside.read(store, HIDDEN, StateCodec::texts);
+        List<?> healed = SetAside.read(store, HEALED, StateCodec::list);
+        healedAt = healed.isEmpty() ? Double.NaN : (Double) healed.get(0);
+        remembered = healed.isEmpty() ? new byte[0] : (byte[]) healed.get(1);
+        try {
+            loadRelease();
+        } catch (RuntimeException error) { // the next sync fetches it anew
+            catalogue = ItemList.EMPTY;
+            model = null;
+            SetAside.value(store, ReleaseHeader.HEAD, error);
+            SetAside.value(store, "catalogue", error);
+        }
+        setAside = SetAside.all(store);
+    }
+
+    private static List<?> numbers(byte[] raw, Class<?> kind) {
+        List<?> found = StateCodec.list(raw);
+        for (Object one : found) {
+            kind.cast(one);
+        }
+        return found;
+    }
+
+    private void loadRelease() {
         byte[] head = store.get("catalogue");
         if (head != null) {
             Fields f = Fields.ofValue(head, Integer.MAX_VALUE);
@@ -76,10 +119,9 @@ final class DeviceState {
         if (header != null) {
             ReleaseHeader release = ReleaseHeader.decode(header);
             if (release.size > catalogue.count) {
-                throw FedRapException.damaged(
-                        "C has more rows than the catalogue items; erase it and sync again");
+                throw FedRapException.damaged("C has more rows than the catalogue items");
             }
-            model = new LocalModel(release, release.load(store), catalogue, null);
+            model = new LocalModel(release, release.load(store), catalogue, null, kinds);
         }
     }
 
@@ -123,8 +165,108 @@ final class DeviceState {
     synchronized void expire() {
         checkUsable();
         if (history.isDue(retention, now())) {
-            personal = history.expire(store, retention, now(), personal);
+            List<Integer> kept = history.allowed(retention, now());
+            personal = history.keepOnly(store, kept, personal, Collections.<String, byte[]>emptyMap());
         }
+    }
+
+    /**
+     * Forget one interaction, or all with an item where it is null; how many there were. Nothing that was
+     * made of them is sent any more, either.
+     */
+    synchronized int remove(String item, Interaction one) {
+        checkUsable();
+        List<Integer> kept = history.without(item, one);
+        int gone = history.size() - kept.size();
+        if (gone > 0) {
+            personal = history.keepOnly(store, kept, personal, emptyOutbox());
+        }
+        return gone;
+    }
+
+    /** Forget all interactions and what was hidden; how many interactions there were. */
+    synchronized int clearHistory() {
+        checkUsable();
+        int gone = history.size();
+        Map<String, byte[]> more = emptyOutbox();
+        more.put(HIDDEN, null);
+        more.putAll(SetAside.gone(store));
+        personal = history.keepOnly(store, Collections.<Integer>emptyList(), personal, more);
+        hidden = Collections.emptySet();
+        setAside = SetAside.all(store);
+        return gone;
+    }
+
+    /** Items that are never recommended; never changed. */
+    synchronized Set<String> hidden() {
+        checkUsable();
+        return hidden;
+    }
+
+    synchronized void hide(Collection<String> items) {
+        checkUsable();
+        Set<String> all = new LinkedHashSet<>(hidden);
+        all.addAll(items);
+        if (all.size() > MOST_HIDDEN) {
+            throw Arguments.wrong("item", "at most " + MOST_HIDDEN + " items can be hidden");
+        }
+        keepHidden(all);
+    }
+
+    /** False when it was not hidden. */
+    synchronized boolean unhide(String item) {
+        checkUsable();
+        Set<String> left = new LinkedHashSet<>(hidden);
+        boolean was = left.remove(item);
+        keepHidden(left);
+        return was;
+    }
+
+    private void keepHidden(Set<String> all) {
+        if (!all.equals(hidden)) {
+            put(HIDDEN, MsgPack.encode(new ArrayList<Object>(all)), true);
+            hidden = Collections.unmodifiableSet(all);
+        }
+    }
+
+    /** What could not be read, each with a word for why. */
+    synchronized List<String> setAside() {
+        checkUsable();
+        return setAside;
+    }
+
+    /** A part of the ledger could not be read: what was spent is not known. */
+    synchronized boolean isLedgerLost() {
+        checkUsable();
+        return ledgerLost;
+    }
+
+    /** When a membership was given up that the coordinator did not know; NaN: never. */
+    synchronized double healedAt() {
+        checkUsable();
+        return healedAt;
+    }
+
+    /** The authority of that membership, which the next one must have too; null where there was none. */
+    synchronized byte[] remembered() {
+        checkUsable();
+        return remembered.length == 0 ? null : remembered;
+    }
+
+    /** The coordinator does not know this device: its updates go, history and ledger stay. */
+    synchronized void forgetCredentials() {
+        checkUsable();
+        double at = now();
+        byte[] authority = credentials == null ? remembered : credentials.authority;
+        Map<String, byte[]> values = emptyOutbox();
+        values.put("credentials", null);
+        values.put(ENROLLING, null);
+        values.put(HEALED, StateCodec.list(at, authority));
+        store.commit(values, true);
+        credentials = null;
+        enrolling = null;
+        healedAt = at;
+        remembered = authority;
     }
 
     /** Everything recorded, oldest first; never changed. */
@@ -138,15 +280,23 @@ final class DeviceState {
         return history.size();
     }
 
-    /** Those with items that the release in use has a row for, newest first. */
+    /** What rounds see: those that speak for items that the release has a row for, newest first. */
     synchronized History history() {
         checkUsable();
-        return model == null ? new History(new int[0], new double[0]) : model.history(interactions());
+        return model == null
+                ? new History(new int[0], new double[0])
+                : model.history(interactions()).liked();
     }
 
     synchronized boolean consented() {
         checkUsable();
         return !consents.isEmpty() && consents.get(consents.size() - 1).train;
+    }
+
+    /** May releases be fetched? Null when the user was never asked. */
+    synchronized Boolean fetching() {
+        checkUsable();
+        return consents.isEmpty() ? null : (Boolean) consents.get(consents.size() - 1).recommend;
     }
 
     /** Everything the user ever answered, oldest first. */
@@ -156,10 +306,10 @@ final class DeviceState {
     }
 
     /** Add to what the user answered; a withdrawal empties the outbox in the same transaction. */
-    synchronized void keepConsent(boolean train, String policy) {
+    synchronized void keepConsent(boolean recommend, boolean train, String policy) {
         checkUsable();
         List<Consent> all = new ArrayList<>(consents);
-        all.add(new Consent(train, policy, now()));
+        all.add(new Consent(recommend, train, policy, now()));
         Map<String, byte[]> values = train ? new LinkedHashMap<>() : emptyOutbox();
         values.put("consents", StateCodec.consents(all));
         store.commit(values, true);
@@ -321,7 +471,7 @@ final class DeviceState {
         boolean same = old != null && items == catalogue();
         LocalModel fresh;
         try {
-            fresh = new LocalModel(ReleaseHeader.of(message), common, items, same ? old.ids : null);
+            fresh = new LocalModel(ReleaseHeader.of(message), common, items, same ? old.ids : null, kinds);
         } catch (FedRapException error) {
             if (error.kind() != Kind.MALFORMED_MESSAGE) {
                 throw error;

@@ -6,6 +6,10 @@ public final class Eligibility {
     public static final String OFFLINE = "offline";
     public static final String NO_SERVER = "no-server";
     public static final String NO_TOKEN = "no-token";
+    /** The app's own source of tokens threw, or gave none; the listener gets it. */
+    public static final String TOKEN_FAILED = "token-failed";
+    /** The ledger could not be read, so what was spent is not known. */
+    public static final String LEDGER_LOST = "ledger-lost";
     public static final String NOTHING_TO_SHARE = "nothing-to-share";
     /** What this device had to give is there. */
     public static final String ALREADY_IN_ROUND = "already-in-round";
@@ -33,6 +37,13 @@ public final class Eligibility {
 
     private Eligibility() {}
 
+    /** Does this answer stand until somebody does something? It is asked again in days. */
+    static boolean stands(String word) {
+        boolean lasting =
+                "budget-spent".equals(word) || "task-over".equals(word) || "bad-signature".equals(word);
+        return lasting || Problem.familyOf(word) == Problem.Family.OPERATOR;
+    }
+
     /** The first reason that stands in the way, in the order a developer would want to fix it. */
     static String blockedBy(
             boolean consented,
@@ -40,9 +51,13 @@ public final class Eligibility {
             boolean reachable,
             boolean mayEnrol,
             int interactions,
-            double waitSeconds) {
+            double waitSeconds,
+            boolean ledgerLost) {
         if (!consented) {
             return NO_CONSENT;
+        }
+        if (ledgerLost) {
+            return LEDGER_LOST;
         }
         if (offline) {
             return OFFLINE;

@@ -23,4 +23,9 @@ public final class Erased {
         this.coordinatorConfirmed = notConfirmedBecause == null;
         this.notConfirmedBecause = notConfirmedBecause;
     }
+
+    @Override
+    public String toString() {
+        return "Erased(" + deleted + ", confirmed " + coordinatorConfirmed + ")";
+    }
 }

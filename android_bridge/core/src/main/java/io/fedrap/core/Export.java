@@ -19,6 +19,7 @@ final class Export {
     private static final String README =
             "What this app's recommender keeps of you, on this device only.\n\n"
                     + "interactions.json    what you did: item, kind, weight and time\n"
+                    + "hidden.json          items that are never to be recommended\n"
                     + "consents.json        what you agreed to, under which policy, and when\n"
                     + "ledger.json          the rounds this device took part in, written before"
                     + " anything was sent\n"
@@ -35,6 +36,7 @@ final class Export {
         Map<String, String> texts = new LinkedHashMap<>();
         texts.put("README.txt", README);
         texts.put("interactions.json", JsonText.of(interactions(state)));
+        texts.put("hidden.json", JsonText.of(new ArrayList<Object>(state.hidden())));
         texts.put("consents.json", JsonText.of(consents(state)));
         texts.put("ledger.json", JsonText.of(ledger(state)));
         texts.put("personal_items.json", JsonText.of(Collections.singletonMap("score_parts", state.personal())));
@@ -70,7 +72,7 @@ final class Export {
     private static List<Object> interactions(DeviceState state) {
         List<Object> all = new ArrayList<>();
         for (Interaction one : state.interactions()) {
-            all.add(map("item", one.item, "kind", one.kind, "weight", one.weight, "at", time(one.at)));
+            all.add(map("item", one.item, "kind", one.kind, "weight", one.weight, "at", time(one.at), "seconds", one.at));
         }
         return all;
     }
@@ -78,7 +80,7 @@ final class Export {
     private static List<Object> consents(DeviceState state) {
         List<Object> all = new ArrayList<>();
         for (Consent one : state.consents()) {
-            all.add(map("train", one.train, "policy", one.policy, "at", time(one.at)));
+            all.add(map("recommend", one.recommend, "train", one.train, "policy", one.policy, "at", time(one.at)));
         }
         return all;
     }
@@ -112,11 +114,11 @@ final class Export {
                                 "clip_adapts", said.clipAdapts, "delta", said.delta,
                                 "epsilon", said.epsilon, "assumptions", said.assumptions);
         return map(
-                "consented", one.consented, "enrolled", one.enrolled,
+                "consented", one.consented, "fetching", one.fetching, "enrolled", one.enrolled,
                 "interactions", one.interactions, "personal_items", one.personalItems,
                 "release", one.release, "rounds", one.rounds, "epsilon", one.epsilon,
                 "pending", one.pending, "trainer", one.trainer, "blocked_by", one.blockedBy,
-                "privacy", privacy);
+                "privacy", privacy, "hidden", one.hidden, "set_aside", one.setAside);
     }
 
     static Map<String, Object> map(Object... pairs) {

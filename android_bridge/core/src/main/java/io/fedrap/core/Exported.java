@@ -23,4 +23,9 @@ public final class Exported {
         this.interactions = interactions;
         this.sizeBytes = sizeBytes;
     }
+
+    @Override
+    public String toString() {
+        return "Exported(" + file + ", " + sizeBytes + " bytes)";
+    }
 }

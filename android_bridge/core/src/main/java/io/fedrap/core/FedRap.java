@@ -3,6 +3,7 @@ package io.fedrap.core;
 import java.io.Closeable;
 import java.io.File;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -23,6 +24,8 @@ import java.util.List;
  * thread. Until the user consented, nothing ever leaves the device.
  */
 public final class FedRap implements Closeable {
+    static final String PROFILE = "profile-"; // what the folders of profiles begin with
+
     private final DeviceState state;
     private final Config config;
     private final RoundSession session;
@@ -45,31 +48,61 @@ public final class FedRap implements Closeable {
      */
     public static FedRap open(Config config) {
         File folder = new File(config.folder, config.app);
+        if (config.profile != null) { // the name neither chooses a path nor can be read from one
+            byte[] name = config.profile.getBytes(StandardCharsets.UTF_8);
+            folder = new File(folder, PROFILE + Bytes.hex(Bytes.sha256(name)).substring(0, 32));
+        }
         if (!folder.isDirectory()) {
             if (!folder.mkdirs()) {
                 throw FedRapException.damaged("cannot make the folder of the store");
             }
             FolderFiles.makePrivate(folder);
         }
-        KeyProvider keys =
-                config.key == null ? new KeyFile(new File(folder, KeyFile.NAME)) : config.key;
-        return DeviceOpener.open(config, folder, keys);
+        return DeviceOpener.open(config, folder, keys(config, folder));
+    }
+
+    private static KeyProvider keys(Config config, File folder) {
+        if (config.key == null) {
+            return new KeyFile(new File(folder, KeyFile.NAME));
+        }
+        return config.profile == null
+                ? ProfileKey.keptForProfiles(folder, config.key)
+                : new ProfileKey(folder, config.key);
     }
 
     static FedRap opened(SealedStore store, Config config, File folder) {
-        DeviceState state = new DeviceState(store, config.clock, config.retention);
+        DeviceState state = new DeviceState(store, config.clock, config.retention, config.kinds);
         return new FedRap(state, config, DeviceOpener.reset(store), folder);
     }
 
     /**
-     * Keep what the user agreed to. Until {@code train} is true nothing ever leaves the device.
+     * Keep what the user agreed to: yes to everything, or no to everything.
      *
      * @param policy which text was agreed to
      */
     public void consent(boolean train, String policy) {
-        state.keepConsent(train, policy);
-        if (!train) {
+        consent(train, train, policy);
+    }
+
+    /**
+     * Keep what the user agreed to. Until then nothing ever leaves the device. Who declines training has
+     * the same recommendations as everybody.
+     *
+     * @param recommend releases may be fetched, so that there is something to recommend from
+     * @param train this device may join rounds
+     * @param policy which text was agreed to
+     * @throws IllegalArgumentException to train without fetching, or a policy without a name
+     */
+    public void consent(boolean recommend, boolean train, String policy) {
+        if (train && !recommend) {
+            throw Arguments.wrong("recommend", Arguments.TRAIN_ALONE);
+        }
+        Arguments.text("policy", policy, 200, Arguments.POLICY);
+        state.keepConsent(recommend, train, policy);
+        if (!recommend) {
             session.stop();
+        } else if (!train) {
+            session.stopRound();
         }
     }
 
@@ -78,46 +111,130 @@ public final class FedRap implements Closeable {
         record(new Interaction(item));
     }
 
-    /** Keep one interaction, on this device only; kept when this returns. */
+    /**
+     * Keep one interaction, on this device only; kept when this returns. A kind that counts against items
+     * makes this one and its neighbours score lower; a kind that hides is {@link #hide}.
+     */
     public void record(Interaction interaction) {
-        state.record(Collections.singletonList(interaction));
+        Arguments.present("interaction", interaction, Arguments.INTERACTIONS);
+        keep(Collections.singletonList(interaction));
     }
 
     /** Keep many interactions, all or none, in the order of their times. Returns how many. */
     public int recordMany(Collection<Interaction> interactions) {
-        state.record(new ArrayList<>(interactions));
+        Arguments.present("interactions", interactions, Arguments.INTERACTIONS);
+        for (Interaction one : interactions) {
+            Arguments.present("interactions", one, Arguments.INTERACTIONS);
+        }
+        keep(new ArrayList<>(interactions));
         return interactions.size();
+    }
+
+    private void keep(List<Interaction> interactions) {
+        List<Interaction> kept = new ArrayList<>();
+        List<String> hidden = new ArrayList<>();
+        for (Interaction one : interactions) {
+            config.kinds.check(one.kind);
+            if (config.kinds.isHiding(one.kind)) {
+                hidden.add(one.item);
+            } else {
+                kept.add(one);
+            }
+        }
+        if (!hidden.isEmpty()) {
+            state.hide(hidden);
+        }
+        state.record(kept);
+    }
+
+    /** Never recommend this item again, until {@link #unhide}; the history stays as it is. */
+    public void hide(String item) {
+        state.hide(Collections.singletonList(Arguments.item("item", item)));
+    }
+
+    /** Recommend this item again; false when it was not hidden. */
+    public boolean unhide(String item) {
+        return state.unhide(Arguments.item("item", item));
+    }
+
+    /** The items that were hidden. */
+    public List<String> hidden() {
+        return new ArrayList<>(state.hidden());
+    }
+
+    /**
+     * Take back everything that was done with an item; how many interactions there were.
+     * Recommendations follow at once, and updates that were still to be sent are gone. What earlier rounds
+     * summed up cannot be taken back.
+     */
+    public int remove(String item) {
+        return state.remove(Arguments.item("what", item), null);
+    }
+
+    /** Take back one interaction of {@link #history}; how many there were. */
+    public int remove(Interaction one) {
+        return state.remove(null, Arguments.present("what", one, Arguments.ITEM));
+    }
+
+    /** What this device keeps, oldest first; a list that never changes. */
+    public List<Interaction> history() {
+        return state.interactions();
+    }
+
+    /** Take back everything that was recorded or hidden; how many interactions there were. */
+    public int clearHistory() {
+        return state.clearHistory();
     }
 
     /** The n best items for this user that are new to them, best first. Offline; needs a sync before. */
     public List<Recommendation> recommend(int n) {
-        return recommend(n, null, true, false);
+        return recommend(new Wish(n));
+    }
+
+    /** The best items for this user, best first, as the wish has it. */
+    public List<Recommendation> recommend(Wish wish) {
+        LocalModel model = state.model();
+        if (model == null || wish.n <= 0) {
+            return Collections.emptyList();
+        }
+        return model.recommend(state.interactions(), state.hidden(), wish);
+    }
+
+    /** Which items of the user's own history speak for this one, in words for the user. */
+    public Because because(String item) {
+        Arguments.item("item", item);
+        LocalModel model = state.model();
+        List<Reason> found = new ArrayList<>();
+        if (model != null) {
+            for (Reason one : model.reasons(state.interactions(), item)) {
+                if (one.shared + one.personal > 0) {
+                    found.add(one);
+                }
+            }
+        }
+        return new Because(found);
     }
 
     /**
-     * The n best items for this user, best first.
-     *
-     * @param candidates only these; null for all
-     * @param filterSeen leave out what the user knows
-     * @param explain say why, item by item of the history
+     * The first n items of the catalogue, which operators list with the most popular first, without what
+     * is hidden or retired. Offline, and the same for every user.
      */
-    public List<Recommendation> recommend(
-            int n, Collection<String> candidates, boolean filterSeen, boolean explain) {
+    public List<String> popular(int n) {
         LocalModel model = state.model();
-        if (model == null || n <= 0) {
-            return Collections.emptyList();
-        }
-        return model.recommend(state.interactions(), n, candidates, filterSeen, explain);
+        return model == null || n <= 0
+                ? Collections.<String>emptyList()
+                : model.popular(n, state.hidden());
     }
 
     /** The n items most like this one in what everybody taught C. Offline. */
     public List<Similar> similarItems(String item, int n) {
+        Arguments.item("item", item);
         LocalModel model = state.model();
         return model == null || n <= 0 ? Collections.<Similar>emptyList() : model.similar(item, n);
     }
 
     /**
-     * Fetch the latest catalogue and C, if the user consented. Blocks.
+     * Fetch the latest catalogue and C, if the user lets it be fetched. Blocks.
      *
      * @throws FedRapException COORDINATOR_UNREACHABLE, UPDATE_REFUSED, BROKEN_MODEL or STOPPED: the
      *     old ones stay in use.
@@ -138,7 +255,9 @@ public final class FedRap implements Closeable {
      * @param conditions what must hold on the device
      */
     public RoundReport runRound(double waitSeconds, Conditions conditions) {
-        return session.runRound(waitSeconds, conditions);
+        Arguments.seconds("wait", waitSeconds);
+        return session.runRound(
+                waitSeconds, Arguments.present("conditions", conditions, Arguments.CALLABLE));
     }
 
     /**
@@ -153,6 +272,7 @@ public final class FedRap implements Closeable {
     public Status status() {
         String blocked = session.blockedBy();
         blocked = blocked != null ? blocked : session.distrusted();
+        blocked = blocked != null ? blocked : session.refused();
         return new Status(state, config.trainer.name(), blocked, reset);
     }
 
@@ -162,6 +282,10 @@ public final class FedRap implements Closeable {
      * @throws IOException it could not be written; an old file stays.
      */
     public Exported export(File file) throws IOException {
+        Arguments.present("path", file, Arguments.PATH);
+        if (file.getPath().isEmpty()) {
+            throw Arguments.wrong("path", Arguments.PATH);
+        }
         return Export.write(file, state, status());
     }
 
@@ -187,6 +311,11 @@ public final class FedRap implements Closeable {
                     "the folder of the store could not be deleted: " + folder);
         }
         return new Erased(deleted, reason);
+    }
+
+    @Override
+    public String toString() {
+        return state.isOpen() ? "FedRap(open)" : "FedRap(closed)";
     }
 
     /** Neither closed nor erased. */

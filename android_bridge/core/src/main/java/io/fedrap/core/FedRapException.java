@@ -90,6 +90,10 @@ public class FedRapException extends RuntimeException {
     }
 
     /** STORE_DAMAGED; the cause may be null. */
+    static FedRapException locked(String why) {
+        return new FedRapException(Kind.STORE_LOCKED, why);
+    }
+
     static FedRapException damaged(String why, Throwable cause) {
         return new FedRapException(Kind.STORE_DAMAGED, why, cause);
     }

@@ -25,28 +25,44 @@ public final class Interaction {
      * @throws IllegalArgumentException an item id, a weight or a time that is none.
      */
     public Interaction(String item, String kind, double weight, double at) {
-        if (!ItemIds.isItemId(item)) {
-            throw new IllegalArgumentException("an item id has 1 to 200 characters and no line break");
-        }
-        if (kind == null) {
-            throw new IllegalArgumentException("a kind is a word");
-        }
-        if (!(weight > 0 && weight <= 1000)) {
-            throw new IllegalArgumentException("a weight lies above 0 and at most at 1000");
-        }
-        if (Double.isInfinite(at)) {
-            throw new IllegalArgumentException("a time is a finite number of seconds since 1970");
-        }
+        this(Arguments.item("item", item), Arguments.text("kind", kind, 50, Arguments.KIND),
+                Arguments.weight("weight", weight), Arguments.time("at", at), true);
+    }
+
+    private Interaction(String item, String kind, double weight, double at, boolean checked) {
         this.item = item;
         this.kind = kind;
         this.weight = weight;
         this.at = at;
     }
 
+    /** As a store has it, whatever version wrote it. */
+    static Interaction stored(String item, String kind, double weight, double at) {
+        boolean good = item != null && kind != null && weight > 0 && !Double.isNaN(at);
+        if (!good) {
+            throw FedRapException.malformed("an interaction that is none");
+        }
+        return new Interaction(item, kind, weight, at, true);
+    }
+
     /** Nothing happened later than {@code latest}. */
     Interaction notAfter(double latest) {
         boolean early = !Double.isNaN(at) && at <= latest;
-        return early ? this : new Interaction(item, kind, weight, latest);
+        return early ? this : new Interaction(item, kind, weight, latest, true);
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        if (!(other instanceof Interaction)) {
+            return false;
+        }
+        Interaction one = (Interaction) other;
+        return item.equals(one.item) && kind.equals(one.kind) && weight == one.weight && at == one.at;
+    }
+
+    @Override
+    public int hashCode() {
+        return 31 * item.hashCode() + Double.valueOf(at).hashCode();
     }
 
     @Override

@@ -70,6 +70,12 @@ final class Ledger {
         Floor(
                 long separation, long cap, long minUpdates, double minNoise, double maxEpsilon,
                 double maxClip) {
+            Arguments.number("separation", separation, 0, Long.MAX_VALUE, Arguments.FLOOR);
+            Arguments.number("cap", cap, 0, Long.MAX_VALUE, Arguments.FLOOR);
+            Arguments.number("min_updates", minUpdates, 0, Long.MAX_VALUE, Arguments.FLOOR);
+            Arguments.number("min_noise", minNoise, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
+            Arguments.number("max_epsilon", maxEpsilon, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
+            Arguments.number("max_clip", maxClip, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
             this.separation = separation;
             this.cap = cap;
             this.minUpdates = minUpdates;

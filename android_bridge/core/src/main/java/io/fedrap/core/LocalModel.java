@@ -7,6 +7,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Predicate;
 
 /**
  * What this device holds of the shared world: a release of C and the catalogue. A sync makes a new one.
@@ -15,10 +16,14 @@ import java.util.Map;
  * is first needed, and kept until the history changes.
  */
 final class LocalModel {
+    private static final int ASKED = 4; // times n, items whose test is asked before more are ranked
+    private static final int DIVERSE = 5; // times n, items that a diverse list is chosen from
+
     final ReleaseHeader header;
     final SharedMatrix common;
     final ItemIds ids;
     private final boolean[] shown;
+    private final Kinds kinds;
     private double[] gram; // (k·k) C'C, made when first needed
     private List<Interaction> known; // the history that was looked up last
     private History history;
@@ -30,8 +35,10 @@ final class LocalModel {
      *
      * @throws FedRapException MALFORMED_MESSAGE: the catalogue is not a list of ids; BROKEN_MODEL.
      */
-    LocalModel(ReleaseHeader header, SharedMatrix common, ItemList catalogue, ItemIds ids) {
+    LocalModel(
+            ReleaseHeader header, SharedMatrix common, ItemList catalogue, ItemIds ids, Kinds kinds) {
         this.header = header;
+        this.kinds = kinds;
         this.common = common;
         this.ids = ids == null ? new ItemIds(catalogue.items) : ids;
         this.shown = SharedMatrix.servedRows(header.withheld, common.size());
@@ -65,7 +72,10 @@ final class LocalModel {
         return gram;
     }
 
-    /** The interactions with items that C has a row for, newest first. */
+    /**
+     * The interactions with items that C has a row for, newest first. The newest word on an item
+     * counts: a dislike ends what was said for it before.
+     */
     synchronized History history(List<Interaction> interactions) {
         if (interactions != known) { // lists are replaced, never changed
             int[] rows = new int[interactions.size()];
@@ -73,12 +83,13 @@ final class LocalModel {
             int count = 0;
             for (int i = interactions.size() - 1; i >= 0; i--) {
                 int row = row(interactions.get(i).item);
-                if (row >= 0) {
+                Double counts = kinds.weight(interactions.get(i).kind);
+                if (row >= 0 && counts != null) {
                     rows[count] = row;
-                    weights[count++] = interactions.get(i).weight;
+                    weights[count++] = counts * interactions.get(i).weight;
                 }
             }
-            history = new History(Arrays.copyOf(rows, count), Arrays.copyOf(weights, count));
+            history = new History(Arrays.copyOf(rows, count), Arrays.copyOf(weights, count)).settled();
             known = interactions;
             representation = null;
             part = null;
@@ -123,58 +134,127 @@ final class LocalModel {
      * items with the most popular first.
      */
     List<Recommendation> recommend(
-            List<Interaction> interactions,
-            int n,
-            Collection<String> candidates,
-            boolean filterSeen,
-            boolean explain) {
-        boolean[] allowed = allowed(interactions, candidates, filterSeen);
-        List<Recommendation> found = new ArrayList<>();
+            List<Interaction> interactions, Collection<String> hidden, Wish wish) {
+        boolean[] allowed = allowed(interactions, hidden, wish);
         if (!isTaught()) {
-            for (int row = 0; row < allowed.length && found.size() < n; row++) {
-                if (allowed[row]) {
-                    found.add(new Recommendation(ids.name(row), 0, 0, 0, 0, Collections.emptyList()));
-                }
-            }
-            return found;
+            return first(wish.n, allowed, wish.filter);
         }
         UserRepresentation mine = representation(interactions);
         SequenceUser other = part(interactions);
-        Ranking ranked = Ranking.of(common, mine, other, n, allowed);
+        int wanted = wish.diversity == 0 ? wish.n : DIVERSE * wish.n;
+        Boosted best = best(mine, other, wanted, allowed, wish);
+        if (wish.diversity > 0) {
+            best = best.diversified(common, wish.n, wish.diversity);
+        }
+        List<Recommendation> found = new ArrayList<>();
+        Ranking ranked = best.ranked;
         for (int i = 0; i < ranked.rows.length; i++) {
+            int row = ranked.rows[i];
             List<Reason> why =
-                    explain ? reasons(mine, other, ranked.rows[i]) : Collections.<Reason>emptyList();
-            String name = ids.name(ranked.rows[i]);
+                    wish.explain ? reasons(mine, other, row) : Collections.<Reason>emptyList();
             found.add(
                     new Recommendation(
-                            name,
-                            ranked.shared[i],
-                            ranked.personal[i],
-                            ranked.sequence[i],
-                            ranked.popularity[i],
+                            ids.name(row), ranked.shared[i], ranked.personal[i], ranked.sequence[i],
+                            ranked.popularity[i], best.added[i],
                             why));
         }
         return found;
     }
 
+    /** The first n items of the catalogue that may be shown and are not hidden. */
+    List<String> popular(int n, Collection<String> hidden) {
+        List<String> names = new ArrayList<>();
+        for (Recommendation one : first(n, shown, item -> !hidden.contains(item))) {
+            names.add(one.item);
+        }
+        return names;
+    }
+
+    /** How each item of the history moves the score of one, strongest first. */
+    List<Reason> reasons(List<Interaction> interactions, String item) {
+        int row = row(item);
+        return row < 0 || !isTaught()
+                ? Collections.<Reason>emptyList()
+                : reasons(representation(interactions), part(interactions), row);
+    }
+
+    private List<Recommendation> first(int n, boolean[] allowed, Predicate<String> test) {
+        List<Recommendation> found = new ArrayList<>();
+        for (int row = 0; row < allowed.length && found.size() < n; row++) {
+            if (allowed[row] && (test == null || test.test(ids.name(row)))) {
+                found.add(
+                        new Recommendation(
+                                ids.name(row), 0, 0, 0, 0, 0, Collections.<Reason>emptyList()));
+            }
+        }
+        return found;
+    }
+
+    /** The n best that pass the test; it is asked of more and more of them until there are enough. */
+    private Boosted best(
+            UserRepresentation mine, SequenceUser other, int n, boolean[] allowed, Wish wish) {
+        if (wish.filter == null) {
+            return Boosted.of(common, mine, other, n, allowed, added(wish, allowed));
+        }
+        Map<Integer, Double> added = added(wish, allowed);
+        List<Integer> passed = new ArrayList<>();
+        int asked = 0;
+        int count = Math.min(ASKED * n, allowed.length);
+        while (true) {
+            Boosted found = Boosted.of(common, mine, other, count, allowed, added);
+            int size = found.ranked.rows.length;
+            for (; asked < size; asked++) {
+                if (passed.size() < n && wish.filter.test(ids.name(found.ranked.rows[asked]))) {
+                    passed.add(asked);
+                }
+            }
+            if (passed.size() >= n || size < count || count == allowed.length) {
+                return found.take(passed);
+            }
+            count = (int) Math.min((long) ASKED * count, allowed.length);
+        }
+    }
+
+    private Map<Integer, Double> added(Wish wish, boolean[] allowed) {
+        Map<Integer, Double> added = new LinkedHashMap<>();
+        for (Map.Entry<String, Double> one : wish.boost.entrySet()) {
+            int row = row(one.getKey());
+            if (row >= 0 && allowed[row]) {
+                added.put(row, one.getValue());
+            }
+        }
+        return added;
+    }
+
     private boolean[] allowed(
-            List<Interaction> interactions, Collection<String> candidates, boolean filterSeen) {
+            List<Interaction> interactions, Collection<String> hidden, Wish wish) {
         boolean[] allowed = shown.clone();
-        if (candidates != null) {
+        if (wish.candidates != null) {
             Arrays.fill(allowed, false);
-            for (String name : candidates) {
+            for (String name : wish.candidates) {
                 int row = row(name);
                 if (row >= 0) {
                     allowed[row] = shown[row];
                 }
             }
         }
-        if (filterSeen) {
+        if (wish.filterSeen) {
             for (int row : history(interactions).rows) {
                 allowed[row] = false;
             }
         }
+        forbid(allowed, wish.exclude);
+        forbid(allowed, hidden);
         return allowed;
+    }
+
+    private void forbid(boolean[] allowed, Collection<String> items) {
+        for (String item : items) {
+            int row = row(item);
+            if (row >= 0) {
+                allowed[row] = false;
+            }
+        }
     }
 
     private List<Reason> reasons(UserRepresentation mine, SequenceUser other, int row) {

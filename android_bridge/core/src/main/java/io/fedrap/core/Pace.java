@@ -14,10 +14,14 @@ public final class Pace {
             new HashSet<>(
                     Arrays.asList(
                             Eligibility.NO_CONSENT, Eligibility.OFFLINE, Eligibility.NO_SERVER, Eligibility.NO_TOKEN,
-                            Eligibility.NOTHING_TO_SHARE, Eligibility.ALREADY_RUNNING, Eligibility.NOT_CHARGING,
+                            Eligibility.NOTHING_TO_SHARE, Eligibility.LEDGER_LOST, Eligibility.ALREADY_RUNNING, Eligibility.NOT_CHARGING,
                             Eligibility.METERED, Eligibility.NOT_IDLE, Eligibility.LOW_BATTERY, Eligibility.STOPPED));
     private static final Set<String> TROUBLE =
-            new HashSet<>(Arrays.asList(Eligibility.UNREACHABLE, Eligibility.BROKEN_RELEASE, "internal"));
+            new HashSet<>(
+                    Arrays.asList(
+                            Eligibility.UNREACHABLE, Eligibility.BROKEN_RELEASE, Eligibility.TOKEN_FAILED,
+                            "internal"));
+    private static final double REFUSED = 172_800; // after an answer that stands until something is done
 
     private final double period; // between two rounds when all is well
     private final double look; // between two looks at the conditions
@@ -46,12 +50,15 @@ public final class Pace {
 
     /**
      * Seconds until the next try. The coordinator's own wish comes first and is never cut short;
-     * trouble doubles the delay; {@code uniform} in [0, 1) spreads devices that were stopped by the
+     * trouble doubles the delay; what was refused for good is asked again in days; {@code uniform} in [0, 1) spreads devices that were stopped by the
      * same thing.
      */
     public double nextDelay(RoundReport report, int failures, double uniform) {
         if (report.retryAfter != null) {
             return Math.min(Math.max(LEAST, report.retryAfter) * (1 + 0.1 * uniform), longest);
+        }
+        if (Eligibility.stands(report.blockedBy)) {
+            return REFUSED * (0.5 + uniform);
         }
         if (isTrouble(report)) {
             double doubled = backoff * Math.pow(2.0, Math.min(Math.max(0, failures - 1), 30));
@@ -61,5 +68,10 @@ public final class Pace {
             return Math.min(look, longest);
         }
         return Math.min(period * (0.9 + 0.2 * uniform), longest);
+    }
+
+    @Override
+    public String toString() {
+        return "Pace(" + period + ", " + look + ", " + backoff + ", " + longest + ")";
     }
 }

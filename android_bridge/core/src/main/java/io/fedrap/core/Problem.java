@@ -45,6 +45,11 @@ final class Problem {
         OPERATOR
     }
 
+    /** Of a code; null for a word that is none. */
+    static Family familyOf(String code) {
+        return FAMILIES.get(code);
+    }
+
     private Problem(
             String code, int status, Family family, String detail, double retryAfter) {
         this.code = code;

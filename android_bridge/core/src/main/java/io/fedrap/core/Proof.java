@@ -18,4 +18,9 @@ public final class Proof {
         /** The platform's proof for these 32 bytes. */
         Proof prove(byte[] challenge) throws Exception;
     }
+
+    @Override
+    public String toString() {
+        return "Proof(...)";
+    }
 }

@@ -1,5 +1,7 @@
 package io.fedrap.core;
 
+import java.util.Arrays;
+
 /**
  * From scores to a list: the best n items, and why each is there.
  *
@@ -22,6 +24,45 @@ final class Ranking {
         this.personal = personal;
         this.sequence = sequence;
         this.popularity = popularity;
+    }
+
+    /** Some of them, in this order. */
+    Ranking take(int[] places) {
+        int[] theirs = new int[places.length];
+        for (int i = 0; i < places.length; i++) {
+            theirs[i] = rows[places[i]];
+        }
+        return new Ranking(
+                theirs, some(shared, places), some(personal, places), some(sequence, places),
+                some(popularity, places));
+    }
+
+    private static double[] some(double[] all, int[] places) {
+        double[] found = new double[places.length];
+        for (int i = 0; i < places.length; i++) {
+            found[i] = all[places[i]];
+        }
+        return found;
+    }
+
+    /** These, and others behind them. */
+    Ranking and(Ranking other) {
+        int[] all = Arrays.copyOf(rows, rows.length + other.rows.length);
+        System.arraycopy(other.rows, 0, all, rows.length, other.rows.length);
+        return new Ranking(
+                all, both(shared, other.shared), both(personal, other.personal),
+                both(sequence, other.sequence), both(popularity, other.popularity));
+    }
+
+    private static double[] both(double[] first, double[] second) {
+        double[] all = Arrays.copyOf(first, first.length + second.length);
+        System.arraycopy(second, 0, all, first.length, second.length);
+        return all;
+    }
+
+    /** The score of one of them. */
+    double score(int place) {
+        return shared[place] + personal[place] + (sequence[place] + popularity[place]);
     }
 
     /** The n best of the allowed rows; {@code part} is null without a sequence part. */
@@ -53,16 +94,7 @@ final class Ranking {
             }
             top.offer(i, found[0][i] + found[1][i] + (found[2][i] + found[3][i]));
         }
-        int[] best = top.rows();
-        int[] rows = new int[best.length];
-        double[][] chosen = new double[4][best.length];
-        for (int i = 0; i < best.length; i++) {
-            rows[i] = shortlist[best[i]];
-            for (int p = 0; p < 4; p++) {
-                chosen[p][i] = found[p][best[i]];
-            }
-        }
-        return new Ranking(rows, chosen[0], chosen[1], chosen[2], chosen[3]);
+        return new Ranking(shortlist, found[0], found[1], found[2], found[3]).take(top.rows());
     }
 
     private static double popularity(SharedMatrix common, SequenceUser part, int row) {

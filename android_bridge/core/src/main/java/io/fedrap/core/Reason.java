@@ -20,4 +20,9 @@ public final class Reason {
         this.personal = personal;
         this.sequence = sequence;
     }
+
+    @Override
+    public String toString() {
+        return "Reason(...)"; // what a user did belongs in no log
+    }
 }

@@ -7,7 +7,7 @@ public final class Recommendation {
     /** Its id. */
     public final String item;
 
-    /** shared + personal + sequence + popularity; larger is better. */
+    /** shared + personal + sequence + popularity + boost; larger is better. */
     public final double score;
 
     /** Part of the score that the common items C give. */
@@ -22,6 +22,9 @@ public final class Recommendation {
     /** Part that the item has for everybody; 0 where the task has no sequence part. */
     public final double popularity;
 
+    /** Part of the score that the app added for the moment. */
+    public final double boost;
+
     /** Strongest first; they add up to all parts but popularity. Empty unless asked for. */
     public final List<Reason> reasons;
 
@@ -31,13 +34,20 @@ public final class Recommendation {
             double personal,
             double sequence,
             double popularity,
+            double boost,
             List<Reason> reasons) {
         this.item = item;
-        this.score = shared + personal + (sequence + popularity);
+        this.score = shared + personal + (sequence + popularity) + boost;
+        this.boost = boost;
         this.shared = shared;
         this.personal = personal;
         this.sequence = sequence;
         this.popularity = popularity;
         this.reasons = reasons;
+    }
+
+    @Override
+    public String toString() {
+        return item + " " + score;
     }
 }

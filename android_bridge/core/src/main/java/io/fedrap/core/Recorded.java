@@ -24,9 +24,13 @@ final class Recorded {
     /** Everything in a store. */
     void load(SealedStore store) {
         for (String name : store.names(EVENT)) {
-            interactions.add(StateCodec.interaction(store.get(name)));
-            names.add(name);
             next = Math.max(next, Long.parseLong(name.substring(EVENT.length())) + 1);
+            try {
+                interactions.add(StateCodec.interaction(store.get(name)));
+                names.add(name);
+            } catch (RuntimeException error) {
+                SetAside.value(store, name, error);
+            }
         }
         putInOrder(1);
     }
@@ -96,20 +100,38 @@ final class Recorded {
         return retention.due(size(), size() == 0 ? now : interactions.get(0).at, now);
     }
 
+    /** The places of all but one interaction, or but all with an item. */
+    List<Integer> without(String item, Interaction one) {
+        List<Integer> places = new ArrayList<>();
+        for (int place = 0; place < size(); place++) {
+            Interaction here = interactions.get(place);
+            if (one != null ? !here.equals(one) : !here.item.equals(item)) {
+                places.add(place);
+            }
+        }
+        return places;
+    }
+
+    List<Integer> allowed(Retention retention, double now) {
+        return retention.kept(interactions, now);
+    }
+
     /**
-     * Forget what the retention does not allow any more, with the parts of D that only it had; the
-     * parts that stay.
+     * Keep only the interactions at these places, and of D the parts that they need, which are given
+     * back. {@code more} is written in the same transaction.
      */
-    Map<String, Double> expire(
-            SealedStore store, Retention retention, double now, Map<String, Double> personal) {
-        List<Integer> places = retention.kept(interactions, now);
+    Map<String, Double> keepOnly(
+            SealedStore store,
+            List<Integer> places,
+            Map<String, Double> personal,
+            Map<String, byte[]> more) {
         Set<String> gone = new LinkedHashSet<>(names);
         Set<String> items = new LinkedHashSet<>();
         for (int place : places) {
             gone.remove(names.get(place));
             items.add(interactions.get(place).item);
         }
-        Map<String, byte[]> values = new LinkedHashMap<>();
+        Map<String, byte[]> values = new LinkedHashMap<>(more);
         for (String name : gone) {
             values.put(name, null);
         }

@@ -18,10 +18,10 @@ final class Retention {
 
     Retention(int maxInteractions, double maxAgeDays) {
         if (maxInteractions < 1) {
-            throw new IllegalArgumentException("a history keeps at least one interaction");
+            throw Arguments.wrong("max_interactions", "a history keeps at least one interaction");
         }
         if (!(maxAgeDays > 0)) {
-            throw new IllegalArgumentException("an age in days lies above 0");
+            throw Arguments.wrong("max_age_days", "an age in days lies above 0");
         }
         this.maxInteractions = maxInteractions;
         this.maxAgeDays = maxAgeDays;

@@ -33,7 +33,8 @@ final class RoundProblem {
      * @param gram C'C of {@code common}
      * @throws FedRapException WRONG_SHAPE for a row that C does not have, or a plan of another k
      */
-    RoundProblem(SharedMatrix common, double[] gram, History history, SolveMethod method) {
+    RoundProblem(SharedMatrix common, double[] gram, History whole, SolveMethod method) {
+        History history = whole.liked(); // what speaks against an item stays on the device
         if (method.dim != common.dim()) {
             throw FedRapException.wrongShape(
                     "a plan of k " + method.dim + " for a C of k " + common.dim());

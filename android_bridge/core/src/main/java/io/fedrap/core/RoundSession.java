@@ -17,6 +17,7 @@ final class RoundSession {
         DISTRUST.put(Kind.FORKED_LOG, Eligibility.FORKED_RELEASE);
     }
 
+    private static final double HEAL_SECONDS = 30 * 86_400.0; // between two memberships given up
     private static final double LONGEST_WAIT = 86_400.0; // whatever a coordinator says
     private static final HttpCall.Limits FORGETTING = new HttpCall.Limits(5_000, 10_000, 10_000, 1 << 20);
 
@@ -25,10 +26,20 @@ final class RoundSession {
     private final AtomicBoolean running = new AtomicBoolean();
     private final Set<Cancellation> calls = new CopyOnWriteArraySet<>(); // a round and syncs that run now
     private volatile String distrusted; // a word of Eligibility
+    private volatile Cancellation round; // the one that runs now
+    private volatile String refused; // what the coordinator refused for good
 
     RoundSession(DeviceState state, Config config) {
         this.state = state;
         this.config = config;
+    }
+
+    /** End the round that runs now; a sync goes on. */
+    void stopRound() {
+        Cancellation running = round;
+        if (running != null) {
+            running.stop();
+        }
     }
 
     /** End what runs now. */
@@ -38,18 +49,30 @@ final class RoundSession {
         }
     }
 
-    /** Fetch what is new, if the user consented and there is somebody to ask. */
+    /** The user agreed that releases are fetched; or was never asked, and the app fetches without a name. */
+    private boolean mayFetch() {
+        Boolean answer = state.fetching();
+        return answer == null ? config.anonymous : answer;
+    }
+
+    /** The authority that the app pins, or that a membership had which was given up. */
+    private byte[] pinned() {
+        return config.authority != null ? config.authority : state.remembered();
+    }
+
+    /** Fetch what is new, if the user lets it be fetched and there is somebody to ask. */
     void sync() {
-        if (state.consented() && reachable() && !config.offline) {
+        if (mayFetch() && reachable() && !config.offline) {
             Cancellation mine = newCall();
             Transport transport = transport(mine, config.limits);
             try {
-                byte[] authority = Membership.authorityOf(state.credentials(), config.authority);
-                ReleaseSync.sync(state, new ConsentedTransport(transport, () -> check(mine)), authority);
+                byte[] authority = Membership.authorityOf(state.credentials(), pinned());
+                Transport watched = new ConsentedTransport(transport, () -> checkFetching(mine));
+                ReleaseSync.sync(state, watched, authority);
                 distrusted = null;
             } catch (FedRapException error) {
                 noted(error);
-                if (!state.isWithdrawn()) { // else as if it had not been asked for
+                if (!state.isOpen() || mayFetch()) { // else as if it had not been asked for
                     throw error;
                 }
             } finally {
@@ -64,6 +87,7 @@ final class RoundSession {
             return RoundReport.blocked(Eligibility.ALREADY_RUNNING);
         }
         Cancellation mine = newCall(); // before the conditions: a stop after them is heard
+        round = mine;
         try {
             state.expire();
             String blocked = blockedBy();
@@ -75,6 +99,7 @@ final class RoundSession {
             return unmet != null ? RoundReport.blocked(unmet) : joined(mine, wait);
         } finally {
             calls.remove(mine);
+            round = null;
             running.set(false);
         }
     }
@@ -100,25 +125,47 @@ final class RoundSession {
         }
     }
 
+    /** Once more where the coordinator does not know this device, and the app has a fresh token. */
     private RoundReport attempted(Cancellation mine, Transport transport, double wait) {
+        boolean member = state.credentials() != null;
+        RoundReport report = attemptedOnce(mine, transport, wait);
+        if (member && mayHeal(report)) {
+            state.forgetCredentials();
+            report = attemptedOnce(mine, transport, wait);
+        }
+        refused = Eligibility.stands(report.blockedBy) ? report.blockedBy : null;
+        return report;
+    }
+
+    private boolean mayHeal(RoundReport report) {
+        double since = state.now() - state.healedAt(); // NaN: never
+        boolean recently = since >= 0 && since < HEAL_SECONDS;
+        boolean unknown = "not-enrolled".equals(report.blockedBy) || "revoked".equals(report.blockedBy);
+        return unknown && !recently && config.token != null && !config.tokenOnce;
+    }
+
+    private RoundReport attemptedOnce(Cancellation mine, Transport transport, double wait) {
         String token = null;
         if (state.credentials() == null) {
             check(mine); // the app's own may ask somebody too
             try {
                 token = config.token.token();
+                if (token == null || token.isEmpty()) {
+                    throw Arguments.wrong("token", "a token is text, or a callable that gives one");
+                }
             } catch (Exception error) { // its backend may be out of reach
                 check(mine);
                 tellApp(error);
-                return RoundReport.blocked(Eligibility.NO_TOKEN);
+                return RoundReport.blocked(Eligibility.TOKEN_FAILED);
             }
             check(mine);
         }
         Membership membership =
                 new Membership(
-                        state, transport, token, config.attest, () -> check(mine), config.authority);
+                        state, transport, token, config.attest, () -> check(mine), pinned());
         RoundRunner runner =
                 new RoundRunner(
-                        state, transport, membership, config.trainer, config.floor, config.authority,
+                        state, transport, membership, config.trainer, config.floor, pinned(),
                         wait, mine, config.watcher);
         try {
             RoundReport report = runner.run();
@@ -180,6 +227,11 @@ final class RoundSession {
         return distrusted;
     }
 
+    /** What the coordinator refused for good, until it says something else; null when nothing. */
+    String refused() {
+        return refused;
+    }
+
     /** Ask the coordinator to forget this device; null when it has, or never knew it. */
     String forget() {
         Credentials credentials = state.credentials();
@@ -208,7 +260,7 @@ final class RoundSession {
         return Eligibility.blockedBy(
                 state.consented(), config.offline, reachable(),
                 state.credentials() != null || config.token != null, state.recorded(),
-                state.waitSeconds());
+                state.waitSeconds(), state.isLedgerLost());
     }
 
     private boolean reachable() {
@@ -225,6 +277,14 @@ final class RoundSession {
         return config.transport != null
                 ? config.transport
                 : new UrlTransport(new HttpCall(config.server, mine, limits));
+    }
+
+    /** The same for a sync, which needs less. */
+    private void checkFetching(Cancellation mine) {
+        if (state.isOpen() && !mayFetch()) {
+            mine.stop();
+        }
+        mine.check();
     }
 
     /** Before anybody is asked for anything; throws where the user or the app has said no. */

@@ -12,4 +12,9 @@ public final class Similar {
         this.item = item;
         this.cosine = cosine;
     }
+
+    @Override
+    public String toString() {
+        return item + " " + cosine;
+    }
 }

@@ -1,17 +1,18 @@
 package io.fedrap.core;
 
-import io.fedrap.core.FedRapException.Kind;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * How the parts of a device look in its store: msgpack, sealed by the store.
  *
  * <p>Nothing there is null but a value that was never written. What is of another version throws
- * anything; {@link #another} says so in words.
+ * anything; {@link SetAside} deals with it.
  */
 final class StateCodec {
     private StateCodec() {}
@@ -22,7 +23,7 @@ final class StateCodec {
 
     static Interaction interaction(byte[] raw) {
         List<?> parts = list(raw);
-        return new Interaction(
+        return Interaction.stored(
                 (String) parts.get(0), (String) parts.get(1), (Double) parts.get(2),
                 (Double) parts.get(3));
     }
@@ -30,7 +31,7 @@ final class StateCodec {
     static byte[] consents(List<Consent> consents) {
         List<Object> all = new ArrayList<>();
         for (Consent one : consents) {
-            all.add(Arrays.<Object>asList(one.train, one.policy, one.at));
+            all.add(Arrays.<Object>asList(one.train, one.policy, one.at, one.recommend));
         }
         return MsgPack.encode(all);
     }
@@ -39,8 +40,14 @@ final class StateCodec {
         List<Consent> found = new ArrayList<>();
         for (Object one : list(raw)) {
             List<?> parts = (List<?>) one;
-            found.add(
-                    new Consent((Boolean) parts.get(0), (String) parts.get(1), (Double) parts.get(2)));
+            boolean train = (Boolean) parts.get(0); // version 0.1 asked about training only
+            boolean recommend = parts.size() > 3 ? (Boolean) parts.get(3) : train;
+            String policy = (String) parts.get(1);
+            if (policy == null) { // version 0.1 took it; nobody knows what was agreed to
+                found.add(new Consent(false, false, "an answer that cannot be read", 0));
+                continue;
+            }
+            found.add(new Consent(recommend, train, policy, (Double) parts.get(2)));
         }
         return found;
     }
@@ -75,6 +82,15 @@ final class StateCodec {
         return found;
     }
 
+    /** Texts, in their order. */
+    static Set<String> texts(byte[] raw) {
+        Set<String> found = new LinkedHashSet<>();
+        for (Object one : list(raw)) {
+            found.add((String) one);
+        }
+        return found;
+    }
+
     static byte[] list(Object... parts) {
         return MsgPack.encode(Arrays.asList(parts));
     }
@@ -82,16 +98,5 @@ final class StateCodec {
     /** An empty one where nothing was written. */
     static List<?> list(byte[] raw) {
         return raw == null ? new ArrayList<>() : (List<?>) MsgPack.decodeOwn(raw);
-    }
-
-    /** What a record is that does not decode, though its seal is good; other errors stay as they are. */
-    static RuntimeException another(RuntimeException error) {
-        boolean ours = error instanceof FedRapException;
-        if (ours && ((FedRapException) error).kind() != Kind.MALFORMED_MESSAGE) {
-            return error;
-        }
-        return FedRapException.damaged(
-                "a record of another version; update the app, or delete the store to start afresh",
-                error);
     }
 }

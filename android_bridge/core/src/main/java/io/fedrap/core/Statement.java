@@ -87,4 +87,9 @@ public final class Statement {
         }
         return found;
     }
+
+    @Override
+    public String toString() {
+        return "Statement(epsilon " + epsilon + " at delta " + delta + ", at most " + cap + " rounds)";
+    }
 }

@@ -5,6 +5,15 @@ public final class Status {
     /** The user agreed to train. */
     public final boolean consented;
 
+    /** The user agreed that releases are fetched; null when never asked. */
+    public final Boolean fetching;
+
+    /** Items that are never recommended. */
+    public final int hidden;
+
+    /** Records that could not be read, each with a word for why; they are kept as they were. */
+    public final java.util.List<String> setAside;
+
     /** The coordinator knows this device. */
     public final boolean enrolled;
 
@@ -43,6 +52,9 @@ public final class Status {
         java.util.List<Ledger.Entry> entries = state.entries();
         LocalModel model = state.model();
         this.consented = state.consented();
+        this.fetching = state.fetching();
+        this.hidden = state.hidden().size();
+        this.setAside = java.util.Collections.unmodifiableList(state.setAside());
         this.enrolled = state.credentials() != null;
         this.interactions = state.recorded();
         this.personalItems = state.personal().size();
@@ -55,5 +67,11 @@ public final class Status {
         this.privacy =
                 entries.isEmpty() ? null : new Statement(entries.get(entries.size() - 1).rule);
         this.storeReset = storeReset;
+    }
+
+    @Override
+    public String toString() {
+        return "Status(interactions " + interactions + ", release " + release + ", rounds " + rounds
+                + ", blocked by " + blockedBy + ")";
     }
 }

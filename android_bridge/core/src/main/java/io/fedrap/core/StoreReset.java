@@ -12,4 +12,9 @@ public final class StoreReset {
         this.reason = reason;
         this.at = at;
     }
+
+    @Override
+    public String toString() {
+        return "StoreReset(" + reason + " at " + at + ")";
+    }
 }

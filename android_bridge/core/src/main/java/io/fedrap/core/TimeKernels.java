@@ -43,9 +43,9 @@ final class TimeKernels {
         map.put("taus", all);
     }
 
-    /** The newest interactions, oldest first. */
+    /** The newest interactions, oldest first, without what speaks against items. */
     int[] window(History history) {
-        int[] rows = history.rows;
+        int[] rows = history.liked().rows;
         if (!ordered) {
             Set<Integer> distinct = new LinkedHashSet<>();
             for (int row : rows) {

@@ -7,16 +7,21 @@ import java.util.Arrays;
  *
  * <pre>
  * a_l = alpha·w_l·(gamma + beta·exp(-l/tau)), l = 0 the newest; repeats of an item are added up
- * M = w0·C'C + sum_l a_l C_l C_l' + lambda·I
- * u = M^-1 · sum_l a_l C_l
- * d = (kappa_HH + sigma·diag(max a / a_l))^-1 · (1 - C_H u),   kappa = max(0, cos)^p
+ * M = w0·C'C + sum_l |a_l| C_l C_l' + lambda·I
+ * u = M^-1 · sum_l |a_l| t_l C_l
+ * d = (kappa_HH + sigma·diag(max |a| / |a_l|))^-1 · (t - C_H u),   kappa = max(0, cos)^p
  * z_j = u·C_j + d_j                          for an item with a row in D
  * z_j = u·C_j + rho·sum_l kappa(j,l)·d_l     for any other
  * </pre>
  *
+ * <p>t_l is 1 for what speaks for an item, a_l &gt; 0, and 0 for what speaks against it: w_l &lt; 0 gives
+ * a_l = alpha·{@link #AGAINST}·w_l, which neither fades nor makes anything else older.
+ *
  * <p>u is derived, never stored, so a new user is served from the first interaction on.
  */
 final class UserRepresentation {
+    static final double AGAINST = 0.3; // as in Python, where it was measured
+
     final int[] items; // (n) distinct items of the history, newest first
     final double[] weights; // (n) a_l
     final double[] user; // (k) u
@@ -44,8 +49,8 @@ final class UserRepresentation {
         matrix = Dense.baseSystem(gram, dim, scoring.w0, scoring.ridge);
         double[] right = new double[dim];
         for (int l = 0; l < items.length; l++) {
-            Dense.addSquare(matrix, own, l * dim, dim, weights[l]);
-            for (int i = 0; i < dim; i++) {
+            Dense.addSquare(matrix, own, l * dim, dim, Math.abs(weights[l]));
+            for (int i = 0; i < dim && weights[l] > 0; i++) {
                 right[i] += weights[l] * own[l * dim + i];
             }
         }
@@ -60,9 +65,13 @@ final class UserRepresentation {
 
     private double[] recency(double[] plain) {
         double[] faded = new double[plain.length];
-        for (int age = 0; age < faded.length; age++) {
-            double fade = scoring.gamma + scoring.beta * StrictMath.exp(-age / scoring.tau);
-            faded[age] = scoring.alpha * plain[age] * fade;
+        int age = 0; // how many newer ones speak for an item
+        for (int l = 0; l < faded.length; l++) {
+            double fade = AGAINST;
+            if (plain[l] > 0) {
+                fade = scoring.gamma + scoring.beta * StrictMath.exp(-age++ / scoring.tau);
+            }
+            faded[l] = scoring.alpha * plain[l] * fade;
         }
         return faded;
     }
@@ -72,18 +81,19 @@ final class UserRepresentation {
         int p = lengths.length;
         double most = Double.MIN_NORMAL;
         for (int l = 0; l < p; l++) {
-            most = Math.max(most, weights[l]);
+            most = Math.max(most, Math.abs(weights[l]));
         }
-        // With t = a_l/max a the system times t: no division where a weight faded to 0.
+        // With |a_l|/max |a| times both sides: no division where a weight faded to 0.
         double[] kernel = new double[p * p];
         double[] right = new double[p];
         for (int l = 0; l < p; l++) {
-            double trust = weights[l] / most;
+            double trust = Math.abs(weights[l]) / most;
+            double target = weights[l] > 0 ? 1.0 : 0.0;
             for (int other = 0; other < p; other++) {
                 kernel[l * p + other] = trust * similarity(own, l * dim, lengths[l], other);
             }
             kernel[l * p + l] += scoring.sigma;
-            right[l] = trust * (1.0 - Dense.dot(own, l * dim, user, 0, dim));
+            right[l] = trust * (target - Dense.dot(own, l * dim, user, 0, dim));
         }
         return Dense.solve(kernel, right);
     }
@@ -132,12 +142,12 @@ final class UserRepresentation {
         return parts;
     }
 
-    /** u·C_j split exactly over the history: a_l·C_j'M^-1 C_l: (n). */
+    /** u·C_j split exactly over the history: |a_l| t_l·C_j'M^-1 C_l: (n). */
     double[] sharedParts(double[] row) {
         double[] turned = Dense.solve(matrix, row); // M is symmetric
         double[] parts = new double[items.length];
         for (int l = 0; l < parts.length; l++) {
-            parts[l] = weights[l] * Dense.dot(turned, 0, own, l * dim, dim);
+            parts[l] = Math.max(0.0, weights[l]) * Dense.dot(turned, 0, own, l * dim, dim);
         }
         return parts;
     }

@@ -60,7 +60,7 @@ public final class DevicesOnStdin {
             case "status":
                 return Export.describe(device.status());
             case "recommend":
-                return recommended(device.recommend(((Long) asked.get("n")).intValue(), null, true, true));
+                return recommended(device.recommend(new Wish(((Long) asked.get("n")).intValue()).explain(true)));
             case "similar":
                 return similar(device.similarItems((String) asked.get("item"), ((Long) asked.get("n")).intValue()));
             case "time":

@@ -364,15 +364,16 @@ class FedRapTest {
     }
 
     @Test
-    void aRecordThatIsNoInteractionIsDamageAndSaysSo() {
+    void aRecordThatIsNoInteractionCostsItself() {
         consenting().close();
         File place = new File(folder, "app");
         SealedStore store = SealedStore.open(place, new KeyFile(new File(place, KeyFile.NAME)));
         store.commit(Collections.singletonMap("event/9", MsgPack.encode("not a list")), true);
         store.close();
-        FedRapException error = assertThrows(FedRapException.class, () -> FedRap.open(config));
-        assertEquals(Kind.STORE_DAMAGED, error.kind());
-        assertTrue(error.getMessage().contains("another version"));
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(3, device.status().interactions);
+            assertEquals("event/9: a record of another version", device.status().setAside.get(0));
+        }
     }
 
     @Test
@@ -422,7 +423,7 @@ class FedRapTest {
         coordinator.version = 2;
         try (FedRap device = consenting()) {
             device.sync();
-            List<Recommendation> found = device.recommend(3, null, true, true);
+            List<Recommendation> found = device.recommend(new Wish(3).explain(true));
             assertEquals(3, found.size());
             for (Recommendation one : found) {
                 assertFalse(Arrays.asList("item-1", "item-5", "item-2").contains(one.item));
@@ -434,7 +435,10 @@ class FedRapTest {
             }
             assertTrue(found.get(0).score >= found.get(1).score);
             List<Recommendation> two =
-                    device.recommend(5, Arrays.asList("item-1", "item-7", "unknown"), false, false);
+                    device.recommend(
+                            new Wish(5)
+                                    .candidates(Arrays.asList("item-1", "item-7", "unknown"))
+                                    .filterSeen(false));
             assertEquals(2, two.size());
             assertEquals(4, device.similarItems("item-1", 4).size());
             assertEquals(Collections.emptyList(), device.similarItems("unknown", 4));
@@ -475,7 +479,7 @@ class FedRapTest {
             assertTrue(device.runRound().joined);
             Exported exported = device.export(zip);
             assertEquals(3, exported.interactions);
-            assertEquals(7, exported.files.size());
+            assertEquals(8, exported.files.size());
         }
         StringBuilder all = new StringBuilder();
         try (ZipFile file = new ZipFile(zip)) {

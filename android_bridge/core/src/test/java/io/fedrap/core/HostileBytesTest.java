@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.fedrap.core.FedRapException.Kind;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
@@ -34,12 +35,16 @@ class HostileBytesTest {
             FaultyFiles files = new FaultyFiles();
             SealedStore store = SealedStore.open(files, null, new FixedKey(1));
             DeviceState state =
-                    new DeviceState(store, () -> 0.0, new Retention(100, Double.POSITIVE_INFINITY));
+                    new DeviceState(
+                            store, () -> 0.0, new Retention(100, Double.POSITIVE_INFINITY),
+                            Kinds.anyWord());
             try {
                 ReleaseMessage message = new ReleaseMessage(Release.decode(release, Integer.MAX_VALUE));
                 Catalogue items = Catalogue.decode(catalogue, Integer.MAX_VALUE);
                 state.adopt(message, ItemList.EMPTY.extended(items), null);
-                state.model().recommend(state.interactions(), 5, null, true, true);
+                state.model()
+                        .recommend(
+                                state.interactions(), Collections.emptySet(), new Wish(5).explain(true));
             } catch (FedRapException error) {
                 refused++;
                 assertTrue(

@@ -73,7 +73,7 @@ final class Made {
         return new UserRepresentation(
                 common,
                 common.gram(),
-                history(one.inner("history")),
+                history(one.inner("history")).settled(),
                 scoring(one.inner("scoring")));
     }
 }

@@ -58,6 +58,21 @@ class SolveTest {
     }
 
     @TestFactory
+    Stream<DynamicTest> diversity() {
+        return Vectors.each(
+                "diversity",
+                one -> {
+                    SharedMatrix common = Made.common(one.inner("model"));
+                    double[] theirs = common.take(one.integers("rows"));
+                    int[] places =
+                            Boosted.diversified(
+                                    theirs, common.dim(), one.numbers("scores"),
+                                    (int) one.integer("n"), one.number("diversity"));
+                    assertArrayEquals(one.integers("places"), places);
+                });
+    }
+
+    @TestFactory
     Stream<DynamicTest> explain() {
         return Vectors.each(
                 "explain",

@@ -1,0 +1,104 @@
+package io.fedrap.core;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.StandardCopyOption;
+import java.security.GeneralSecurityException;
+import java.security.SecureRandom;
+import javax.crypto.Cipher;
+import javax.crypto.spec.GCMParameterSpec;
+import javax.crypto.spec.SecretKeySpec;
+
+/**
+ * The key of one profile of several: random bytes, sealed with the key of the app.
+ *
+ * <p>Erasing the profile deletes them. The app's own key stays, for it opens other profiles too.
+ */
+final class ProfileKey implements KeyProvider {
+    static final String NAME = "store.wrapped";
+    private static final int IV = 12;
+
+    private final File file;
+    private final KeyProvider app;
+    private final SecureRandom random = new SecureRandom();
+
+    ProfileKey(File folder, KeyProvider app) {
+        this.file = new File(folder, NAME);
+        this.app = app;
+    }
+
+    @Override
+    public byte[] key(boolean storeExists) {
+        byte[] outer = app.key(file.exists());
+        try {
+            if (!file.exists()) {
+                if (storeExists) {
+                    throw FedRapException.locked("the key of this profile is gone");
+                }
+                write(outer);
+            }
+            byte[] sealed = Files.readAllBytes(file.toPath());
+            if (sealed.length <= IV) {
+                throw FedRapException.locked("the key of this profile was changed");
+            }
+            return crypt(Cipher.DECRYPT_MODE, outer, sealed, sealed, IV);
+        } catch (GeneralSecurityException error) {
+            throw FedRapException.locked("the app's key does not open this profile");
+        } catch (IOException error) {
+            throw SealedStore.unusable(error);
+        }
+    }
+
+    private void write(byte[] outer) throws IOException, GeneralSecurityException {
+        byte[] key = new byte[KEY_BYTES];
+        byte[] iv = new byte[IV];
+        random.nextBytes(key);
+        random.nextBytes(iv);
+        byte[] sealed = crypt(Cipher.ENCRYPT_MODE, outer, iv, key, 0);
+        byte[] whole = new byte[IV + sealed.length];
+        System.arraycopy(iv, 0, whole, 0, IV);
+        System.arraycopy(sealed, 0, whole, IV, sealed.length);
+        File part = new File(file.getPath() + ".part");
+        try (java.io.FileOutputStream out = new java.io.FileOutputStream(part)) {
+            FolderFiles.makePrivate(part); // while it is still empty
+            out.write(whole);
+            out.getFD().sync();
+        }
+        Files.move(part.toPath(), file.toPath(), StandardCopyOption.ATOMIC_MOVE);
+    }
+
+    private byte[] crypt(int mode, byte[] outer, byte[] iv, byte[] input, int from)
+            throws GeneralSecurityException {
+        Cipher cipher = Cipher.getInstance("AES/GCM/NoPadding");
+        cipher.init(mode, new SecretKeySpec(outer, "AES"), new GCMParameterSpec(128, iv, 0, IV));
+        cipher.updateAAD(file.getParentFile().getName().getBytes(StandardCharsets.UTF_8));
+        return cipher.doFinal(input, from, input.length - from);
+    }
+
+    @Override
+    public void erase() {
+        if (file.exists() && !file.delete()) {
+            throw FedRapException.damaged("the key of this profile could not be deleted: " + file);
+        }
+    }
+
+    /** The app's key for the store without a profile: it stays as long as it opens profiles. */
+    static KeyProvider keptForProfiles(File folder, KeyProvider app) {
+        return new KeyProvider() {
+            @Override
+            public byte[] key(boolean storeExists) {
+                return app.key(storeExists);
+            }
+
+            @Override
+            public void erase() {
+                String[] others = folder.list((parent, name) -> name.startsWith(FedRap.PROFILE));
+                if (others == null || others.length == 0) {
+                    app.erase();
+                }
+            }
+        };
+    }
+}
