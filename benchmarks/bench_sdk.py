@@ -31,6 +31,7 @@ DIM, SIZES, HISTORY, LONG_HISTORY, REPEATS, ROUNDS = (
     50,
     9,
 )
+WITH_SEQUENCE = 32_000
 TARGETS = {
     "record_p95_ms": 0.3,
     "recommend_32000_ms": 5.0,
@@ -63,16 +64,18 @@ def _item(row: int) -> str:
     return f"item-{row:07d}"
 
 
-def prepare(size: int, folder: Path) -> None:
-    """A store with a release of `size` items and a history."""
+def prepare(size: int, folder: Path, sequence: bool = False) -> None:
+    """A store with a release of `size` items and a history; with a sequence part if asked for."""
     import numpy as np
 
     from fedrap import FedRap
     from fedrap.testing import FakeCoordinator
+    from fedrap_core.plan import Plan, SequenceMethod, SolveMethod
 
     rng = np.random.default_rng(0)
     matrix = rng.normal(0.0, 0.3, (size, DIM)).astype(np.float32)
-    fake = FakeCoordinator([_item(row) for row in range(size)], common=matrix)
+    plan = Plan(method=SolveMethod(sequence=SequenceMethod())) if sequence else None
+    fake = FakeCoordinator([_item(row) for row in range(size)], common=matrix, plan=plan)
     with FedRap.open(folder, transport=fake, token="bench") as device:
         device.consent(train=True, policy="bench")
         for row in rng.choice(size, HISTORY, replace=False):
@@ -287,6 +290,10 @@ def measure(sizes: list[int]) -> dict[str, Any]:
             # What the rows cost, beyond what any catalogue does: the first size is the smallest.
             smallest = by_size[str(sizes[0])]["model_mb"]
             by_size[str(size)]["rows_mb"] = by_size[str(size)]["model_mb"] - smallest
+            if size == WITH_SEQUENCE:
+                both = folder / f"{size}-both"
+                _child("prepare-both", both, size)
+                by_size[f"{size} with a sequence part"] = _child("size", both, size)
         calls = _child("calls", folder / "calls")
         rounds = _child("round", folder / "round")
     imports = measure_import()
@@ -322,6 +329,7 @@ def main(argv: list[str] | None = None) -> int:
         step, folder = arguments.child[0], Path(arguments.child[1])
         steps: dict[str, Callable[[], object]] = {
             "prepare": lambda: prepare(arguments.sizes[0], folder),
+            "prepare-both": lambda: prepare(arguments.sizes[0], folder, sequence=True),
             "size": lambda: measure_size(arguments.sizes[0], folder),
             "calls": lambda: measure_calls(folder),
             "round": lambda: measure_round(folder),

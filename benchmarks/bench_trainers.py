@@ -26,6 +26,7 @@ BATCHES = (1, 16, 64, 256)
 SOLVE_ITEMS = (20, 100, 1000)
 SOLVE_DIM = 64
 CATALOGUE = 4000
+SEQUENCE_MS = {3_700: 10.0, 32_000: None, 100_000: 50.0}  # what ONNX Runtime may take
 
 
 def quickest(work: Callable[[], Any], seconds: float) -> float:
@@ -89,6 +90,46 @@ def rounds(count: int) -> list[Any]:
     return posed
 
 
+def sequence_round(size: int) -> Callable[[Any], Any]:
+    """A device's round of the sequence part, from its history to what it would send."""
+    import numpy as np
+
+    from fedrap_core.model import History, SequenceRows
+    from fedrap_core.plan import SequenceMethod
+    from fedrap_core.quantize import quantize_rows
+    from fedrap_core.sequence.device_share import answer, ask, draw, pose_sequence
+
+    rng, method = np.random.default_rng(0), SequenceMethod()
+    items = SequenceRows(
+        quantize_rows(rng.normal(0.0, 0.3, (size, method.dim))),
+        quantize_rows(rng.normal(0.0, 0.1, (size, method.dim))),
+        rng.normal(0.0, 1.0, size).astype(np.float32),
+        np.full((method.kernels, method.dim), 0.7, np.float32),
+    )
+    history = History(rng.integers(0, size, 100), np.ones(100))
+
+    def run(trainer: Any) -> Any:
+        draws = draw(100, method, np.random.default_rng(1).random)
+        asked = ask(pose_sequence(history, method, draws), items)
+        return answer(asked, trainer.expect(asked, items))
+
+    return run
+
+
+def measure_sequence(trainer: Any, numpy: Any, seconds: float) -> dict[str, Any]:
+    """Milliseconds of a round by the size of the catalogue, and the ratio to NumPy."""
+    found = {}
+    for size, limit in SEQUENCE_MS.items():
+        run = sequence_round(size)
+        theirs = quickest(partial(run, numpy), seconds)
+        ours = quickest(partial(run, trainer), seconds)
+        found[f"sequence {size} items, 100 of them, k 64, Q 32"] = {
+            "ms": round(ours / 1e3, 2), "numpy_ms": round(theirs / 1e3, 2),
+            "ratio": round(ours / theirs, 3), "target_ms_onnx": limit,
+        }  # fmt: skip
+    return found
+
+
 def measure_trainer(name: str, seconds: float) -> dict[str, Any]:
     """Microseconds per device and the ratio to NumPy, by method and batch."""
     from fedrap.trainers import make_trainer
@@ -116,7 +157,7 @@ def measure_trainer(name: str, seconds: float) -> dict[str, Any]:
                 "numpy_us_per_device": round(theirs, 1),
                 "ratio": round(ours / theirs, 3),
             }
-    return found
+    return found | measure_sequence(trainer, numpy, seconds)
 
 
 def resident_mb() -> float:

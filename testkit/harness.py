@@ -28,14 +28,14 @@ from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
 from fedrap_coordinator.rounds.driver import Learn
-from fedrap_coordinator.rounds.releases import next_model
+from fedrap_coordinator.rounds.releases import Model, next_model
 from fedrap_coordinator.settings import Enrolment, Limits, Serve, Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.plan import Privacy, Scoring, SolveMethod
-from fedrap_core.solve.server_step import Learning
+from fedrap_core.solve.server_step import Learning, RoundSum
 from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.authority import open_signed
 from fedrap_core.wire.codec import decode, encode
@@ -165,6 +165,16 @@ class LiveServer:
         """Give all stores back."""
         for device in self._opened:
             device.close()
+
+
+def noting(sums: list[RoundSum]) -> Learn:
+    """The product's learning step, which notes each sum first."""
+
+    def learn(task: bytes, model: Model, total: RoundSum, *rest: Any) -> Model:
+        sums.append(total)
+        return next_model(task, model, total, *rest)
+
+    return learn
 
 
 @asynccontextmanager

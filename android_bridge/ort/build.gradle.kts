@@ -5,7 +5,7 @@ plugins {
 // The graph of the Python SDK, the one file for both languages.
 val graph by tasks.registering(Sync::class) {
     from("../../sdk/fedrap/assets") {
-        include("solve_v1.onnx")
+        include("solve_v1.onnx", "sequence_v1.onnx")
         into("io/fedrap/ort")
     }
     into(layout.buildDirectory.dir("graph"))

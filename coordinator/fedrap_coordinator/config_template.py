@@ -23,6 +23,7 @@ MORE = """\
 """
 # What each key means, in the order in which they are written.
 MEANING = {
+    "data": "folder that relative paths of database and keys start from; the file's own",
     "database": "or postgresql://user:password@host/name",
     "keys": "folder of the secret keys; back it up, and not beside the database",
     "seed": "of the first C",

@@ -18,7 +18,13 @@ import numpy.typing as npt
 
 from fedrap_core.model import Rows
 from fedrap_core.privacy.banded import INDEPENDENT, inverse_series
-from fedrap_core.privacy.mechanisms import clip_rows, clip_to_norm, release_noise
+from fedrap_core.privacy.mechanisms import (
+    NO_SETS,
+    UpdateSets,
+    clip_rows,
+    clip_to_norm,
+    release_noise,
+)
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.sparse import Part, RowPart, RowUpdate, keep_semidefinite, packed_size
 
@@ -84,7 +90,12 @@ class Accumulator:
         self._devices += 1
 
     def total(
-        self, noise: float, key: bytes, step: int, coefficients: Sequence[float] = INDEPENDENT
+        self,
+        noise: float,
+        key: bytes,
+        step: int,
+        coefficients: Sequence[float] = INDEPENDENT,
+        sets: UpdateSets = NO_SETS,
     ) -> RoundSum:
         """The sum as it may be released: exact on touched rows, or noised on every row."""
         if noise == 0:
@@ -101,7 +112,7 @@ class Accumulator:
         stddev = noise * self._clip
         corner = 1 + len(self._packed_gram)
         numbers = corner + size * dim + sum(part.numbers for part in self._parts)
-        drawn = release_noise(key, step, numbers, stddev, coefficients)
+        drawn = release_noise(key, step, numbers, stddev, coefficients, sets)
         packed = self._packed_gram + drawn[1:corner]
         noised, at = [], corner
         for total in (self._values, *self._more):
@@ -115,10 +126,15 @@ class Accumulator:
         )
 
     def fitting(
-        self, noise: float, key: bytes, step: int, coefficients: Sequence[float] = INDEPENDENT
+        self,
+        noise: float,
+        key: bytes,
+        step: int,
+        coefficients: Sequence[float] = INDEPENDENT,
+        sets: UpdateSets = NO_SETS,
     ) -> float:
         """The sum of the clipping bits, +1/2 or -1/2 each, with noise of that deviation."""
-        return self._fitting + float(release_noise(key, step, 1, noise, coefficients)[0])
+        return self._fitting + float(release_noise(key, step, 1, noise, coefficients, sets)[0])
 
 
 def _rows_of(total: npt.NDArray[np.float64], rows: Rows) -> RowPart:

@@ -20,6 +20,7 @@ from fedrap.transport.credentials import Signer
 from fedrap_core import participation
 from fedrap_core.errors import FedRapError, NotFinite, UnsupportedVersion, WrongShape
 from fedrap_core.model import CommonItems
+from fedrap_core.parts import more_parts
 from fedrap_core.plan import Plan
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import problems
@@ -87,6 +88,7 @@ class FakeRounds:
         self._random_bytes = random_bytes
         self._authority = authority
         self._plan = encode_value(plan)
+        self._method = plan.method
         self._privacy = plan.privacy
         self._task = task
         self._seal = new_private_key()
@@ -172,8 +174,9 @@ class FakeRounds:
 
     def _open(self, update: Update, common: CommonItems) -> RowUpdate:
         try:
-            share = decode_share(open_update(update, self._seal), common.dim)
-            share.check(common.size, common.dim)
+            parts = more_parts(self._method, common.size)
+            share = decode_share(open_update(update, self._seal), common.dim, parts)
+            share.check(common.size, common.dim, parts)
         except WrongShape as error:
             raise refusal(problems.WRONG_SHAPE) from error
         except NotFinite as error:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -28,8 +28,17 @@ from fedrap.transport.credentials import Signer
 from fedrap_core.errors import FedRapError
 from fedrap_core.items import join_ids
 from fedrap_core.model import CommonItems
-from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
+from fedrap_core.plan import (
+    Plan,
+    Privacy,
+    Scoring,
+    SequenceScoring,
+    SolveMethod,
+    sequence_of,
+)
 from fedrap_core.quantize import quantize_rows
+from fedrap_core.sequence.model import to_rows
+from fedrap_core.sequence.server_step import SequenceLearning, start_learner
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import entry_digest, sign_release
 from fedrap_core.wire.codec import encode
@@ -86,7 +95,8 @@ class FakeCoordinator:
         common: C itself, (items, k), instead of a planted one.
         tokens: enrolment tokens, one device each; by default any token does, any time.
         plan: what rounds ask for; its `dim` is set to that of C. By default one that the default
-            `Floor` agrees to.
+            `Floor` agrees to. With a sequence part releases have one too, of random rows that
+            hardly count in a list.
         clock: seconds since 1970, for the ends of certificates.
         random_bytes: for the ids of the task and of rounds.
     """
@@ -114,8 +124,9 @@ class FakeCoordinator:
         self._faults: list[_Fault] = []
         self._versions: list[CommonItems] = []
         self._log: list[bytes] = []  # the signed entry of each version
-        self._latest = self._released(matrix)
         wanted = plan or PROTECTING
+        self._part = sequence_of(wanted.method)
+        self._latest = self._released(matrix)
         if isinstance(wanted.method, SolveMethod):
             method = msgspec.structs.replace(wanted.method, dim=self._latest.dim)
             wanted = msgspec.structs.replace(wanted, method=method)
@@ -253,10 +264,19 @@ class FakeCoordinator:
         common = CommonItems(version, quantize_rows(np.asarray(matrix, dtype=np.float64)))
         if common.size != len(self.items):
             raise ValueError(f"C has {common.size} rows for {len(self.items)} items")
+        scoring = Scoring(ridge=1.0)
+        if (part := self._part) is not None:
+            rng = np.random.default_rng(0)
+            begun = start_learner(common.size, part, SequenceLearning(), rng)
+            common = replace(common, sequence=to_rows(begun.items))
+            mix = SequenceScoring(
+                solve=1.0, sequence=0.01, longest=part.longest, ordered=part.ordered, taus=part.taus
+            )
+            scoring = msgspec.structs.replace(scoring, sequence=mix)
         self._versions.append(common)
         # Step 0 would say that nobody taught C anything. Every release names a catalogue of its
         # own, so that devices fetch items that are new.
-        release = pack_release(self._task, version, common, version, Scoring(ridge=1.0))
+        release = pack_release(self._task, version, common, version, scoring)
         before = entry_digest(self._log[-1] if self._log else b"")
         signed = sign_release(self._authority, release, before)
         self._log.append(signed.entry)

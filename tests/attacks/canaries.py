@@ -133,9 +133,11 @@ class Audit:
     async def run(self, bodies: Rounds) -> Measured:
         """Sum and release what was sent, then guess who took part."""
         plan, found = self._plan(), []
+        sets: dict[int, bytes] = {}
         aggregator = SealedAggregator(KEYRING, 4 * 1024 * 1024)
         for step, sent in enumerate(bodies, 1):
-            summed = await aggregator.total(_one_chunk(sent), _COMMON, plan, TASK, step)
+            summed = await aggregator.total(_one_chunk(sent), _COMMON, plan, TASK, step, sets)
+            sets[step] = summed.updates
             total = summed.total
             found.append(np.concatenate([total.packed_gram, total.values.ravel()]))
         return self._measure(np.array(found) / self.privacy.clip)  # in units of the clip

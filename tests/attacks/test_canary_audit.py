@@ -26,13 +26,13 @@ from fedrap.rounds import prepare
 from fedrap_core import aggregate
 from fedrap_core.plan import Privacy
 from fedrap_core.privacy.banded import INDEPENDENT
-from fedrap_core.privacy.mechanisms import release_noise
+from fedrap_core.privacy.mechanisms import UpdateSets, release_noise
 from fedrap_core.sparse import RowUpdate
 from tests.attacks.canaries import CANARIES, Audit, Measured, Rounds, distance
 
 PLAIN = Privacy(clip=3.0, noise=1.0, separation=2, cap=2)
 BANDED = Privacy(clip=3.0, noise=1.0, separation=2, cap=2, coefficients=(1.0, 0.7615))
-Noise = Callable[[bytes, int, int, float, Sequence[float]], npt.NDArray[np.float64]]
+Noise = Callable[[bytes, int, int, float, Sequence[float], UpdateSets], npt.NDArray[np.float64]]
 
 
 @lru_cache
@@ -80,26 +80,26 @@ async def test_clipping_each_local_step_is_caught(monkeypatch: pytest.MonkeyPatc
 
 
 def _half(
-    key: bytes, step: int, size: int, stddev: float, c: Sequence[float]
+    key: bytes, step: int, size: int, stddev: float, c: Sequence[float], sets: UpdateSets
 ) -> npt.NDArray[np.float64]:
-    return release_noise(key, step, size, stddev / 2, c)
+    return release_noise(key, step, size, stddev / 2, c, sets)
 
 
 def _a_fifth_short(
-    key: bytes, step: int, size: int, stddev: float, c: Sequence[float]
+    key: bytes, step: int, size: int, stddev: float, c: Sequence[float], sets: UpdateSets
 ) -> npt.NDArray[np.float64]:
-    return release_noise(key, step, size, stddev * 0.8, c)
+    return release_noise(key, step, size, stddev * 0.8, c, sets)
 
 
 def _divided_twice(
-    key: bytes, step: int, size: int, stddev: float, c: Sequence[float]
+    key: bytes, step: int, size: int, stddev: float, c: Sequence[float], sets: UpdateSets
 ) -> npt.NDArray[np.float64]:
     """As if the noise were that of a mean, which is then divided by n once more."""
-    return release_noise(key, step, size, stddev / (CANARIES / 2), c)
+    return release_noise(key, step, size, stddev / (CANARIES / 2), c, sets)
 
 
 def _reused(
-    key: bytes, step: int, size: int, stddev: float, c: Sequence[float]
+    key: bytes, step: int, size: int, stddev: float, c: Sequence[float], sets: UpdateSets
 ) -> npt.NDArray[np.float64]:
     return release_noise(key, 1, size, stddev, c)
 
@@ -124,9 +124,9 @@ async def test_noise_that_drops_its_bands_is_caught(monkeypatch: pytest.MonkeyPa
     """Independent noise under a banded policy tells less than is charged: noise for nothing."""
 
     def dropped(
-        key: bytes, step: int, size: int, stddev: float, c: Sequence[float]
+        key: bytes, step: int, size: int, stddev: float, c: Sequence[float], sets: UpdateSets
     ) -> npt.NDArray[np.float64]:
-        return release_noise(key, step, size, stddev, INDEPENDENT)
+        return release_noise(key, step, size, stddev, INDEPENDENT, sets)
 
     monkeypatch.setattr(aggregate, "release_noise", dropped)
     found = await _audit(BANDED)

@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,15 +21,13 @@ from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
-from fedrap_coordinator.rounds.driver import Learn
-from fedrap_coordinator.rounds.releases import Model, next_model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.sql import Body, SqlStore
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
 from fedrap_core.wire.signing import SIGNATURE_BYTES
-from testkit.harness import one_cell, serve, small_settings
+from testkit.harness import noting, one_cell, serve, small_settings
 
 BANDS = [(1.0,), (1.0, 0.75)]
 T = TypeVar("T")
@@ -88,16 +86,6 @@ def _settings(coefficients: tuple[float, ...]) -> Settings:
 def sums() -> list[RoundSum]:
     """Every sum that the coordinator learns from, as it goes into the learning step."""
     return []
-
-
-def noting(sums: list[RoundSum]) -> Learn:
-    """The product's learning step, which notes each sum first."""
-
-    def learn(task: bytes, model: Model, total: RoundSum, *rest: Any) -> Model:
-        sums.append(total)
-        return next_model(task, model, total, *rest)
-
-    return learn
 
 
 def _copy_disk(folder: Path) -> None:

@@ -10,6 +10,8 @@ import asyncio
 import shutil
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 
 from fedrap import FedRap
@@ -19,8 +21,10 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import Keyring, StepUsedBefore, fresh_keyring, open_keyring
 from fedrap_coordinator.log_copy import PublishedBefore
 from fedrap_coordinator.store.engine import copy_database
+from fedrap_core.privacy.mechanisms import release_noise, task_noise_key
+from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.authority import entry_digest, sign_release
-from testkit.harness import LiveServer, one_cell, serve, small_settings
+from testkit.harness import LiveServer, noting, one_cell, serve, small_settings
 from tests.sdk.made import a_release
 
 SETTINGS = small_settings(updates=1, separation=1, noise=1.0)
@@ -63,6 +67,42 @@ async def test_a_coordinator_does_not_start_on_a_database_older_than_its_keys(
     with pytest.raises(ConfigError, match=r"steps up to 3.*ends with step 1.*recover"):
         async with serve(SETTINGS, str(database), again):
             pass
+
+
+async def test_a_step_made_again_from_other_updates_has_another_noise(tmp_path: Path) -> None:
+    """Keys and database came back together, both old: no mark can tell, so the noise must."""
+    bands = msgspec.structs.replace(SETTINGS.privacy, separation=2, coefficients=(1.0, 0.5))
+    for settings in (SETTINGS, msgspec.structs.replace(SETTINGS, privacy=bands)):
+        sums: list[RoundSum] = []
+        folder = tmp_path / f"{len(settings.privacy.coefficients)} bands"
+        folder.mkdir()
+        database, copy = folder / "fedrap.sqlite", folder / "copy.sqlite"
+        keys, old_keys = folder / "keys", folder / "old keys"
+        async with serve(settings, str(database), open_keyring(keys), learn=noting(sums)) as served:
+            await step(served, 0)
+            copy_database(f"sqlite:///{database}", copy)
+            shutil.copytree(keys, old_keys)
+            await step(served, 1)
+        put_back(copy, database)
+        async with serve(
+            settings, str(database), open_keyring(old_keys), learn=noting(sums)
+        ) as served:
+            await step(served, 2)
+        apart = sums[1].values - sums[2].values  # 0.1: the two cells, and no noise at all
+        assert np.count_nonzero(np.abs(apart) > 1e-6) == apart.size
+
+
+async def test_the_same_updates_have_the_same_noise_after_a_crash(tmp_path: Path) -> None:
+    keyring = fresh_keyring()
+    key = task_noise_key(keyring.noise, TASK)
+    first, again, other = (
+        release_noise(key, 3, 50, 1.0, (1.0, 0.5), {2: b"two", 3: made})
+        for made in (b"three", b"three", b"else")
+    )
+    assert np.array_equal(first, again)
+    assert not np.any(first == other)
+    unknown = release_noise(key, 3, 50, 1.0, (1.0, 0.5), {3: b"three"})
+    assert not np.any(first == unknown)  # bands reach back to what step 2 was made of
 
 
 async def test_the_last_step_is_not_published_again_from_other_updates(tmp_path: Path) -> None:

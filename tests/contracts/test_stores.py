@@ -273,7 +273,7 @@ async def test_the_current_round_comes_with_its_counts_and_its_plan(store: Store
 async def test_the_latest_release_is_the_one_of_the_highest_version(store: Store) -> None:
     assert await store.release(None) is None
     first = StoredRelease(1, 0, 0, b"one", None)
-    second = StoredRelease(2, 1, 7, b"two", b"\0gram", support=b"\0support")
+    second = StoredRelease(2, 1, 7, b"two", b"\0gram", support=b"\0support", updates=b"u" * 32)
     await store.add_release(first, None)
     await store.add_release(second, None)
     assert await store.release(None) == second

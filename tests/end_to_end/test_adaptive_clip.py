@@ -60,7 +60,8 @@ async def test_the_next_clip_follows_the_noised_sum_of_the_bits(
             await (await served.player()).join(_voting(fits))
         coordinator = served.app[COORDINATOR]
         key = task_noise_key(coordinator.keyring.noise, coordinator.task)
-        drawn = float(release_noise(key, 1, 1, ADAPT.noise, coefficients)[0])
+        sets = await coordinator.store.update_sets()
+        drawn = float(release_noise(key, 1, 1, ADAPT.noise, coefficients, sets)[0])
         expected = adapted_clip(2.0, ADAPT, sum_of_bits + drawn, 2)
         assert await _clip_in_force(served) == pytest.approx(expected, rel=1e-12)
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from fedrap_coordinator.http.device_api import COORDINATOR
-from fedrap_coordinator.rounds.driver import Learn
-from fedrap_coordinator.rounds.releases import Model, next_model
 from fedrap_core.plan import PaperMethod
 from fedrap_core.privacy.mechanisms import release_noise, task_noise_key
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import encode
-from testkit.harness import DIM, Player, one_cell, serve, small_settings
+from testkit.harness import DIM, Player, noting, one_cell, serve, small_settings
 
 DEVICES = 40
 
@@ -27,16 +24,6 @@ DEVICES = 40
 def sums() -> list[RoundSum]:
     """Every sum that the coordinator learns from, as it goes into the learning step."""
     return []
-
-
-def noting(sums: list[RoundSum]) -> Learn:
-    """The product's learning step, which notes each sum first."""
-
-    def learn(task: bytes, model: Model, total: RoundSum, *rest: Any) -> Model:
-        sums.append(total)
-        return next_model(task, model, total, *rest)
-
-    return learn
 
 
 def _counted(total: RoundSum, size: int) -> list[float]:
@@ -136,11 +123,12 @@ async def test_noise_reaches_every_row_and_is_the_same_for_the_same_key_and_step
             await (await served.player()).join(one_cell(row))
         coordinator = served.app[COORDINATOR]
         key = task_noise_key(coordinator.keyring.noise, coordinator.task)
+        sets = await coordinator.store.update_sets()
     total = sums[0]
     assert len(total.rows) == 12
     assert np.all(total.values != 0)
     corner = 1 + packed_size(DIM)
-    drawn = release_noise(key, 1, corner + 12 * DIM, 0.5)
+    drawn = release_noise(key, 1, corner + 12 * DIM, 0.5, sets=sets)
     cells = np.zeros((12, DIM))
     cells[[0, 1], 0] = 1.0
     np.testing.assert_allclose(total.values - drawn[corner:].reshape(12, DIM), cells, atol=1e-6)
@@ -158,9 +146,10 @@ async def test_the_sum_of_the_published_method_is_noised_alike(
             await (await served.player()).join(one_cell(row))
         coordinator = served.app[COORDINATOR]
         key = task_noise_key(coordinator.keyring.noise, coordinator.task)
+        sets = await coordinator.store.update_sets()
     corner = 1 + packed_size(DIM)
     for step, total in enumerate(sums, 1):
-        drawn = release_noise(key, step, corner + 12 * DIM, 0.5, (1.0, 0.75))
+        drawn = release_noise(key, step, corner + 12 * DIM, 0.5, (1.0, 0.75), sets)
         cells = np.zeros((12, DIM))
         cells[[2 * step - 2, 2 * step - 1], 0] = 1.0
         exact = total.values - drawn[corner:].reshape(12, DIM)

@@ -16,8 +16,9 @@ from fedrap_coordinator.rounds.aggregation import read_update
 from fedrap_coordinator.rounds.sealed_aggregator import open_share
 from fedrap_core.errors import FedRapError
 from fedrap_core.items import ItemIds
-from fedrap_core.model import CommonItems
-from fedrap_core.plan import Plan
+from fedrap_core.model import CommonItems, SequenceRows
+from fedrap_core.parts import more_parts
+from fedrap_core.plan import Plan, SequenceMethod, SolveMethod
 from fedrap_core.quantize import QuantizedRows
 from fedrap_core.wire.authority import check_leads, open_signed, read_authority, read_entry
 from fedrap_core.wire.certificates import read_certificate
@@ -35,6 +36,10 @@ _KEY = private_from_bytes(bytes(31) + b"\x07")
 _PUBLIC = _KEY.public_key()
 _ROWS = QuantizedRows(np.ones((3, 4), dtype=np.int8), np.ones(3, dtype=np.float32))
 _COMMON = CommonItems(1, _ROWS)
+_BOTH = CommonItems(
+    1, _ROWS, SequenceRows(_ROWS, _ROWS, np.zeros(3, np.float32), np.ones((2, 4), np.float32))
+)
+_PARTS = more_parts(SolveMethod(dim=4, sequence=SequenceMethod(dim=4, taus=(1.0, 2.0))), 3)
 _LARGEST = 1 << 20
 
 
@@ -50,9 +55,11 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     **{f"message {kind.__name__}": partial(decode, kind) for kind in ALL_MESSAGES},
     "plan": lambda raw: decode_value(Plan, raw),
     "share": lambda raw: decode_share(raw, 4),
+    "share with parts": lambda raw: decode_share(raw, 4, _PARTS),
     "release": lambda raw: unpack_release(decode(Release, raw, _LARGEST)),
     "bitmap": lambda raw: unpack_entries(raw[:3], raw[3:], 3, 7),
     "delta": lambda raw: apply_delta(_COMMON, decode(Delta, raw, _LARGEST)),
+    "delta of a sequence": lambda raw: apply_delta(_BOTH, decode(Delta, raw, _LARGEST)),
     "update": lambda raw: read_update(raw, _LARGEST),
     "sealed update": lambda raw: open_update(read_update(raw, _LARGEST), _KEY),
     "share in an update": lambda raw: open_share(read_update(raw, _LARGEST), _KEY, 3, 4),

@@ -163,6 +163,7 @@ class StoredRelease:
     entry: bytes = b""  # of the log, as in the body; empty: made before releases were signed
     # State of the sequence part: written with the release, and read by `Store.learner` alone.
     learner: bytes | None = None
+    updates: bytes = b""  # digest of those that were summed; empty: none were, or 0.1 made it
 
 
 @dataclass(frozen=True)

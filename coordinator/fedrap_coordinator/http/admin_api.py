@@ -18,6 +18,7 @@ from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.admin.permissions import Role, may
 from fedrap_coordinator.admin.table import SERVED, Action, Arguments, CatalogueFile
+from fedrap_coordinator.domain.rate_limits import Buckets
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.http.dashboard import (
     MONITOR,
@@ -25,10 +26,12 @@ from fedrap_coordinator.http.dashboard import (
     SOURCES,
     STORE,
     STREAMS,
+    TRIES,
+    TRIES_PACE,
     Streams,
     end_streams,
+    known_admin,
     page_routes,
-    who_is,
 )
 from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.http.metrics import METRICS_TYPE, Metrics
@@ -59,6 +62,7 @@ def create_admin_app(
     app = web.Application(middlewares=[answer_problems(sources.uniform)], client_max_size=LARGEST)
     app[STORE], app[SETTINGS], app[KEYRING], app[SOURCES] = store, settings, keyring, sources
     app[MONITOR], app[STREAMS], app[METRICS] = monitor, Streams(), metrics
+    app[TRIES] = Buckets(TRIES_PACE)
     app.on_shutdown.append(end_streams)
     app.router.add_routes(page_routes())
     app.router.add_routes([web.route(one.method, one.path, _handler(one)) for one in SERVED])
@@ -76,9 +80,7 @@ def _handler(action: Action[Any, Any]) -> Callable[[web.Request], Awaitable[web.
     """`action` for those whose role allows it; everybody else is refused, and that is kept."""
 
     async def handler(request: web.Request) -> web.Response:
-        app, known = request.app, await who_is(request)
-        if known is None:
-            raise Refusal(problems.UNKNOWN_ADMIN)
+        app, known = request.app, await known_admin(request)
         admin = AdminActions(
             app[STORE],
             app[SETTINGS],
@@ -133,8 +135,8 @@ async def _file(request: web.Request) -> CatalogueFile:
 
 async def _metrics(request: web.Request) -> web.Response:
     """For Prometheus: with a bearer token of any role, or open where the settings say so."""
-    if not request.app[SETTINGS].admin.open_metrics and await who_is(request) is None:
-        raise Refusal(problems.UNKNOWN_ADMIN)
+    if not request.app[SETTINGS].admin.open_metrics:
+        await known_admin(request)
     body = request.app[METRICS].exposition()
     return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 

@@ -22,8 +22,10 @@ from aiohttp import web
 
 from fedrap_coordinator.admin.actions import token_digest
 from fedrap_coordinator.admin.monitor import Monitor
-from fedrap_coordinator.domain.records import AdminRecord
+from fedrap_coordinator.domain.rate_limits import Buckets, Pace
+from fedrap_coordinator.domain.records import AdminRecord, AuditEntry
 from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.http.limits import address_of, shortened
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
@@ -75,6 +77,8 @@ class Streams(set[asyncio.Task[Any]]):
 
 
 STREAMS = web.AppKey("streams", Streams)
+TRIES = web.AppKey("tries", Buckets)
+TRIES_PACE = Pace(burst=10, per_minute=6)  # of tokens that are nobody's, by network
 FILES = {
     "index.html": "text/html",
     "page.css": "text/css",
@@ -160,7 +164,7 @@ async def _sign_in(request: web.Request) -> web.Response:
     digest = token_digest(wanted.token.strip())
     known = await store.admin_of(digest)
     if known is None:
-        raise Refusal(problems.UNKNOWN_ADMIN)
+        raise await refuse_token(request)
     seconds = settings.session_hours * 3600
     sources = request.app[SOURCES]
     session = Session(sources.token_bytes(16), int(sources.clock() + seconds), digest)
@@ -182,7 +186,7 @@ def _is_secure(request: web.Request) -> bool:
 
 
 async def _session(request: web.Request) -> web.Response:
-    known = await _known(request)
+    known = await known_admin(request)
     return web.json_response({"name": known.name, "role": known.role})
 
 
@@ -197,16 +201,38 @@ async def _sign_out(request: web.Request) -> web.Response:
     return answer
 
 
-async def _known(request: web.Request) -> AdminRecord:
+async def known_admin(request: web.Request) -> AdminRecord:
+    """Who came with this request.
+
+    Raises:
+        Refusal: nobody that is known.
+    """
     known = await who_is(request)
-    if known is None:
-        raise Refusal(problems.UNKNOWN_ADMIN)
-    return known
+    if known is not None:
+        return known
+    if "Authorization" in request.headers:
+        raise await refuse_token(request)
+    raise Refusal(problems.UNKNOWN_ADMIN)
+
+
+async def refuse_token(request: web.Request) -> Refusal:
+    """The answer to a token that is nobody's: it stands in the audit, and soon they must wait.
+
+    Tokens cannot be guessed; but whoever tries is to be seen, and must not fill the disk.
+    """
+    app = request.app
+    network = shortened(address_of(request, app[SETTINGS].limits.proxies))
+    wait = app[TRIES].take(network, app[SOURCES].monotonic())
+    if wait:
+        return Refusal(problems.SLOW_DOWN, retry_after=wait)
+    entry = AuditEntry(app[SOURCES].clock(), network, "sign-in", outcome="unknown-admin")
+    await app[STORE].write_audit(entry)
+    return Refusal(problems.UNKNOWN_ADMIN)
 
 
 async def _events(request: web.Request) -> web.StreamResponse:
     """Server-sent events: the whole document at once, and again whenever it was looked at."""
-    await _known(request)
+    await known_admin(request)
     stream = web.StreamResponse(
         headers={
             "Content-Type": "text/event-stream",

@@ -191,16 +191,21 @@ class RequestLimits:
             raise Refusal(problems.SLOW_DOWN, retry_after=wait)
 
     def address(self, request: web.Request) -> str:
-        """Who sent this; behind proxies, what the outermost of ours saw.
+        """Who sent this, as `address_of` has it."""
+        return address_of(request, self._settings.limits.proxies)
 
-        Of an IPv6 address the network counts, the first 64 bits: one house has 2^64 of them.
-        """
-        proxies, text = self._settings.limits.proxies, request.remote or ""
-        if proxies:
-            named = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]
-            if len(named) >= proxies and named[-proxies]:
-                text = named[-proxies][:64]
-        return _network_of(text)
+
+def address_of(request: web.Request, proxies: int) -> str:
+    """Who sent this; behind so many proxies of ours, what the outermost of them saw.
+
+    Of an IPv6 address the network counts, the first 64 bits: one house has 2^64 of them.
+    """
+    text = request.remote or ""
+    if proxies:
+        named = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]
+        if len(named) >= proxies and named[-proxies]:
+            text = named[-proxies][:64]
+    return _network_of(text)
 
 
 def shortened(address: str) -> str:

@@ -13,6 +13,7 @@ from typing import Protocol
 from fedrap_coordinator.errors import Refusal
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import Plan
+from fedrap_core.privacy.mechanisms import UpdateSets
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode
@@ -46,10 +47,12 @@ class Aggregator(Protocol):
         plan: Plan,
         task: bytes,
         step: int,
+        sets: UpdateSets,
     ) -> RoundTotal:
         """The round's sum, clipped and noised as the plan says, and the clip of the next round.
 
-        Asked again for the same round it gives the same numbers: the noise follows from the step.
+        Asked again for the same round it gives the same numbers: the noise follows from the step,
+        the updates that were summed, and `sets`, those that earlier steps were made from.
 
         Raises:
             BrokenModel: fewer updates than the plan allows a release from.

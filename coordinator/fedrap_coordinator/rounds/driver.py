@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import Protocol
@@ -39,6 +40,7 @@ from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import BrokenModel
 from fedrap_core.plan import Plan
+from fedrap_core.privacy.mechanisms import NO_SETS
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.authority import read_entry
 from fedrap_core.wire.codec import decode_value, encode_value
@@ -395,8 +397,11 @@ class RoundDriver:
         extent = await self._store.extent()
         self._reached("summing")
         bodies = self._store.sealed_updates(round_.id)
+        rule = self.plan.privacy
+        reaches_back = rule.noise > 0 and len(rule.coefficients) > 1
+        sets = await self._store.update_sets() if reaches_back else NO_SETS
         summed = await self._aggregator.total(
-            bodies, model.common, self.plan, self.task, round_.step
+            bodies, model.common, self.plan, self.task, round_.step, sets
         )
         self._reached("summed")
         attributes = await self._store.shared_attributes(model.common.size)  # of items that are new
@@ -406,6 +411,8 @@ class RoundDriver:
         made = await asyncio.to_thread(
             self._learn, self.task, model, total, extent, self._settings, summed.clip, attributes
         )
+        stored = dataclasses.replace(made.stored, updates=summed.updates)
+        made = dataclasses.replace(made, stored=stored)
         self._reached("learnt")
         await asyncio.to_thread(self._keyring.claim_step, self.task, round_.step, summed.updates)
         self._reached("step claimed")

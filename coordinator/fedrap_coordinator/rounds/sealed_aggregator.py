@@ -20,7 +20,7 @@ from fedrap_core.errors import BrokenModel, FedRapError
 from fedrap_core.model import CommonItems
 from fedrap_core.parts import more_parts
 from fedrap_core.plan import Plan, Privacy
-from fedrap_core.privacy.mechanisms import adapted_clip, task_noise_key
+from fedrap_core.privacy.mechanisms import UpdateSets, adapted_clip, task_noise_key
 from fedrap_core.sparse import Part, RowUpdate
 from fedrap_core.wire.messages import Update
 from fedrap_core.wire.seal import open_update
@@ -53,6 +53,7 @@ class SealedAggregator:
         plan: Plan,
         task: bytes,
         step: int,
+        sets: UpdateSets,
     ) -> RoundTotal:
         """See `Aggregator`."""
         rule = plan.privacy
@@ -64,7 +65,8 @@ class SealedAggregator:
         if accumulator.devices < plan.min_updates:
             raise BrokenModel("too few updates of this round could be opened")
         key = task_noise_key(self._keyring.noise, task)
-        return await asyncio.to_thread(_noised, accumulator, rule, key, step, frozen.digest())
+        own = {step: frozen.digest()}
+        return await asyncio.to_thread(_noised, accumulator, rule, key, step, {**sets, **own})
 
     def _add(
         self, accumulator: Accumulator, bodies: Sequence[bytes], frozen: hashlib._Hash
@@ -81,15 +83,15 @@ class SealedAggregator:
 
 
 def _noised(
-    accumulator: Accumulator, rule: Privacy, key: bytes, step: int, updates: bytes
+    accumulator: Accumulator, rule: Privacy, key: bytes, step: int, sets: UpdateSets
 ) -> RoundTotal:
-    total = accumulator.total(rule.noise, key, step, rule.coefficients)
+    total = accumulator.total(rule.noise, key, step, rule.coefficients, sets)
     if rule.adapt is None:
-        return RoundTotal(total, 0.0, updates)
+        return RoundTotal(total, 0.0, sets[step])
     spread = rule.adapt.noise if rule.noise else 0.0  # without noise there is no guarantee to keep
-    fitting = accumulator.fitting(spread, key, step, rule.coefficients)
+    fitting = accumulator.fitting(spread, key, step, rule.coefficients, sets)
     clip = adapted_clip(rule.clip, rule.adapt, fitting, total.devices)
-    return RoundTotal(total, clip, updates)
+    return RoundTotal(total, clip, sets[step])
 
 
 def open_share(

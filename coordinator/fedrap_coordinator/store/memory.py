@@ -82,6 +82,7 @@ class MemoryStore:
     _closed: dict[bytes, float] = field(default_factory=dict)
     _releases: dict[int, StoredRelease] = field(default_factory=dict)
     _learners: dict[int, bytes] = field(default_factory=dict)  # by version of the release
+    _sets: dict[int, bytes] = field(default_factory=dict)  # by step
     _history: dict[int, ReleaseRow] = field(default_factory=dict)
     _log: dict[int, bytes] = field(default_factory=dict)  # version -> signed entry
     _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
@@ -321,6 +322,8 @@ class MemoryStore:
             raise AlreadyReleased(f"version {release.version} was released before")
         self._append([release.entry] if release.entry else [])
         self._releases[release.version] = replace(release, learner=None)
+        if release.updates:
+            self._sets[release.step] = release.updates
         if release.learner is not None:
             self._learners[release.version] = release.learner
         self._history[release.version] = ReleaseRow(
@@ -355,6 +358,9 @@ class MemoryStore:
                 self._devices[device] = replace(known, counted_step=step)
             elif known is not None:
                 self._devices[device] = replace(known, last_step=known.counted_step)
+
+    async def update_sets(self) -> dict[int, bytes]:
+        return dict(self._sets)
 
     def _last_released(self) -> int:
         return max((release.step for release in self._history.values()), default=0)

@@ -96,7 +96,8 @@ def to_schema_4(db: sa.Connection) -> None:
         db,
         "INSERT INTO release (version, step, devices, body, gram) "
         "SELECT version, step, devices, body, gram FROM release_3",
-        "INSERT INTO release_fact "
+        "INSERT INTO release_fact (version, step, devices, restores, made_at, items, zeros, "
+        "whole_bytes, delta_bytes) "
         "SELECT version, step, devices, NULL, 0, 0, 0, 0, NULL FROM release_3",
         "DROP TABLE release_3",
     )
@@ -104,7 +105,7 @@ def to_schema_4(db: sa.Connection) -> None:
 
 def to_schema_5(db: sa.Connection) -> None:
     """How many devices stand behind each row, and releases in sparse form."""
-    if "support" not in {one["name"] for one in sa.inspect(db).get_columns("release")}:
+    if not _has_column(db, t.release.c.support):
         _run(db, _add_column(db, t.release.c.support))
     give_bitmaps(db)
 
@@ -119,6 +120,12 @@ def to_schema_7(db: sa.Connection) -> None:
     t.metadata.create_all(db, tables=[t.learner])
 
 
+def to_schema_8(db: sa.Connection) -> None:
+    """From which updates a step was made; of earlier ones that is not known."""
+    if not _has_column(db, t.release_fact.c.updates):
+        _run(db, _add_column(db, t.release_fact.c.updates))
+
+
 STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: to_schema_2,
     3: to_schema_3,
@@ -126,6 +133,7 @@ STEPS: dict[int, Callable[[sa.Connection], None]] = {
     5: to_schema_5,
     6: to_schema_6,
     7: to_schema_7,
+    8: to_schema_8,
 }
 
 
@@ -147,6 +155,11 @@ def _number(db: sa.Connection) -> int | None:
 
 def _written() -> bytes:
     return b"%d" % t.SCHEMA
+
+
+def _has_column(db: sa.Connection, column: sa.Column[bytes]) -> bool:
+    known = sa.inspect(db).get_columns(column.table.name)
+    return column.name in {one["name"] for one in known}
 
 
 def _add_column(db: sa.Connection, column: sa.Column[bytes]) -> str:

@@ -215,6 +215,10 @@ class Store(Protocol):
         """A version of C, or the latest."""
         ...
 
+    def update_sets(self) -> Awaitable[Mapping[int, bytes]]:
+        """By step: the digest of the updates that it was made from, where that is known."""
+        ...
+
     def learner(self, version: int) -> Awaitable[bytes | None]:
         """The state of the sequence part that was kept with a release; None: none, or dropped."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 7  # migrations.py brings older databases here
+SCHEMA = 8  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -104,6 +104,7 @@ release_fact = sa.Table(  # what stays known of a release after its body was dro
     sa.Column("zeros", sa.Float, nullable=False),
     sa.Column("whole_bytes", sa.BigInteger, nullable=False),
     sa.Column("delta_bytes", sa.BigInteger),
+    sa.Column("updates", sa.LargeBinary(32)),  # digest of those it was made from
 )
 _made = release_fact.c.restores.is_(None)
 sa.Index(  # a step is released once

@@ -238,6 +238,7 @@ class SqlStore:
 
     release = reading(sql_releases.release)
     learner = reading(sql_releases.learner)
+    update_sets = reading(sql_releases.update_sets)
     sign_release = transaction(sql_releases.sign_release)
     log = reading(sql_releases.log)
     release_history = reading(sql_releases.release_history)

@@ -49,6 +49,7 @@ def insert_release(db: sa.Connection, release: StoredRelease) -> None:
                 zeros=facts.zeros,
                 whole_bytes=facts.whole_bytes,
                 delta_bytes=facts.delta_bytes,
+                updates=release.updates or None,
             )
         )
         _append(db, [release.entry] if release.entry else [])
@@ -67,6 +68,13 @@ def _append(db: sa.Connection, entries: Sequence[bytes]) -> None:
         db.execute(
             t.release_log.insert().values(version=entry.version, before=entry.before, entry=signed)
         )
+
+
+def update_sets(db: sa.Connection) -> dict[int, bytes]:
+    """By step: the digest of the updates that it was made from."""
+    f = t.release_fact.c
+    rows = db.execute(sa.select(f.step, f.updates).where(f.updates.is_not(None)))
+    return {row.step: bytes(row.updates) for row in rows}
 
 
 def learner(db: sa.Connection, version: int) -> bytes | None:
@@ -111,7 +119,7 @@ def release(db: sa.Connection, version: int | None) -> StoredRelease | None:
     entry = db.scalar(sa.select(t.release_log.c.entry).where(in_log)) or b""
     return StoredRelease(
         row.version, row.step, row.devices, row.body, row.gram, restores, facts, row.support,
-        bytes(entry),
+        bytes(entry), updates=b"" if known is None else bytes(known.updates or b""),
     )  # fmt: skip
 
 

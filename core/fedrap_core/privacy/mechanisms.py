@@ -1,16 +1,20 @@
 """What bounds and blurs one device's influence: the clip, and the noise of a release.
 
-The noise of a release comes from a stream cipher keyed by the task's noise key and the step, so
-that a crash between summing and releasing re-creates the same noise instead of a second draw
-(two draws over one sum could be averaged). NumPy's generators are not made for secrets.
+The noise of a release comes from a stream cipher keyed by the task's noise key, the step and the
+set of updates that was summed. A crash between summing and releasing re-creates the same noise
+instead of a second draw (two draws over one sum could be averaged); a step that is made again from
+other updates, because database and keys came back from an old backup together, has another noise
+(one draw over two sums would cancel out in their difference). NumPy's generators are not made for
+secrets.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +28,10 @@ from fedrap_core.sparse import RowPart, RowUpdate
 
 NOISE_KEY_BYTES = 32
 CLIP_RANGE = (1e-6, 1e6)  # where an adapted clip stays
+UpdateSets = Mapping[int, bytes]  # by step: the digest of the updates that it was made from
+
+
+NO_SETS: UpdateSets = MappingProxyType({})
 
 
 def clip_to_norm(update: RowUpdate, limit: float) -> RowUpdate:
@@ -81,30 +89,36 @@ def release_noise(
     size: int,
     stddev: float,
     coefficients: Sequence[float] = INDEPENDENT,
+    sets: UpdateSets = NO_SETS,
 ) -> npt.NDArray[np.float64]:
-    """The noise of a release, that only key, step and coefficients decide: (size,).
+    """The noise of a release, that only key, steps, their updates and coefficients decide: (size,).
 
     N_t = Z_t - sum_j c_j·N_{t-j}, each Z_t independent N(0, stddev^2), made from Z_1 … Z_t without
     any memory: N_t = sum_s h_s·Z_{t-s} with h the inverse of c as a power series. A smaller size
     gives the beginning of the same numbers, so that rows which come later change nothing.
     `stddev` is that of this step alone: with a clip that adapts, each step's sum in units of its
     own clip is the mechanism, and multiplying by that clip, known before, comes after it.
+    A step without a set in `sets` draws numbers of its own: with bands, releases after steps whose
+    sets were lost are a mechanism apart, charged alike, as no device's steps overlap within bands.
     """
     total = np.zeros(size)
     for back, weight in enumerate(inverse_series(coefficients, max(1, step))):
         if weight:
-            total += weight * _standard_normal(key, step - back, size, coefficients)
+            made_of = sets.get(step - back, b"")
+            total += weight * _standard_normal(key, step - back, size, coefficients, made_of)
     return total * stddev
 
 
 def _standard_normal(
-    key: bytes, step: int, size: int, coefficients: Sequence[float]
+    key: bytes, step: int, size: int, coefficients: Sequence[float], made_of: bytes
 ) -> npt.NDArray[np.float64]:
-    """Z_t. Other coefficients give another stream: a plan that changes never re-uses a draw."""
+    """Z_t. Other coefficients or updates give another stream: no draw covers two sums."""
     if len(key) != NOISE_KEY_BYTES:
         raise ValueError(f"a noise key has {NOISE_KEY_BYTES} bytes")
     strategy = struct.pack(f"<{len(coefficients)}d", *coefficients)
     info = b"fedrap/1 noise %d " % step + strategy
+    if made_of:
+        info += b" of " + made_of
     derived = HKDF(algorithm=SHA256(), length=44, salt=None, info=info).derive(key)
     pairs = (size + 1) // 2
     nonce = bytes(4) + derived[32:]  # the block counter starts at 0, or it could overflow

@@ -152,7 +152,8 @@ class InvariantChecker:
         model, plan = load_model(before), decode_value(Plan, row.plan)
         bodies = _one_by_one([sent.bodies[device] for device in came])
         aggregator = SealedAggregator(keyring, self._settings.serve.max_body_bytes)
-        summed = await aggregator.total(bodies, model.common, plan, task, row.step)
+        sets = await store.update_sets()
+        summed = await aggregator.total(bodies, model.common, plan, task, row.step, sets)
         size = load_model(after).common.size
         extent = await store.extent()
         if size != model.common.size or extent.items != size:

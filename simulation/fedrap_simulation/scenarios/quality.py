@@ -14,8 +14,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_core.plan import Scoring
+from fedrap_core.plan import Scoring, SequenceMethod, sequence_scoring
+from fedrap_core.sequence.model import from_rows
 from fedrap_simulation.data.interactions import Histories, Rows
+from fedrap_simulation.engine.sequence_rounds import derive_queries
 from fedrap_simulation.engine.solve_scoring import derive_users
 from fedrap_simulation.evaluation.metrics import gains, hits
 from fedrap_simulation.evaluation.task import Task
@@ -131,14 +133,39 @@ def _model_scores(model: SharedModel, histories: Histories, items: int) -> Score
     mine = Histories(starts, rows[known])
     common = model.common.items.to_float().astype(np.float64)
     tastes = derive_users(common, mine, model.scoring)
+    next_of = _sequence_scores(model, mine)
     out = np.full((len(histories), items), -np.inf, dtype=np.float32)
     served = (model.rows >= 0) & model.shown[np.maximum(model.rows, 0)]
     for start in range(0, len(histories), BLOCK):
         users = np.arange(start, min(start + BLOCK, len(histories)))
         shared = tastes.shared(users)
         shared += tastes.personal(users, shared)
+        if next_of is not None:
+            shared = next_of(users, shared)
         out[np.ix_(users, np.flatnonzero(served))] = shared[:, model.rows[served]]
     return out
+
+
+def _sequence_scores(
+    model: SharedModel, histories: Histories
+) -> Callable[[Rows, Scores], Scores] | None:
+    """Adds the sequence part to `solve`'s scores of some people; None without one."""
+    mix, rows = sequence_scoring(model.scoring), model.common.sequence
+    if mix is None or rows is None:
+        return None
+    items = from_rows(rows)
+    method = SequenceMethod(
+        dim=rows.dim, longest=mix.longest, ordered=mix.ordered, taus=mix.taus, targets=1
+    )
+    queries = derive_queries(items, histories, method)  # (A, k)
+    outputs, bias = items.outputs.astype(np.float32), items.bias.astype(np.float32)
+
+    def both(users: Rows, solved: Scores) -> Scores:
+        matched = queries[users] @ outputs.T + np.float32(mix.kappa) * bias  # (b, m)
+        scores = np.float32(mix.solve) * solved + np.float32(mix.sequence) * matched
+        return np.asarray(scores, dtype=np.float32)
+
+    return both
 
 
 def _ranks(question: PersonQuestion, scores_of: Callable[[Rows], Scores]) -> Rows:

@@ -151,6 +151,22 @@ async def test_a_browser_signs_in_looks_and_may_change_nothing(api: AdminClient)
     assert (await api.get("/session"))[0] == 401  # the rights are gone, so is the session
 
 
+async def test_tokens_of_nobody_stand_in_the_audit_and_soon_have_to_wait(api: AdminClient) -> None:
+    answers = []
+    for number in range(14):
+        sent = {"token": f"guess {number}"}
+        async with api.http.post(f"{api.url}/session", json=sent) as answer:
+            answers.append(answer.status)
+    assert answers == [401] * 10 + [429] * 4
+    wrong = {"Authorization": "Bearer another guess"}
+    async with api.http.get(f"{api.url}/admin/v1/status", headers=wrong) as answer:
+        assert (answer.status, "Retry-After" in answer.headers) == (429, True)
+    assert (await api.get("/admin/v1/status", True))[0] == 200  # who is known waits for nobody
+    tries = [row for row in await api.store.audit_rows(0, 50) if row.entry.action == "sign-in"]
+    assert [row.entry.who for row in tries] == ["127.0.0.0/24"] * 10
+    assert "guess" not in repr(tries)
+
+
 async def test_the_stream_sends_the_document_at_once_and_again(api: AdminClient) -> None:
     headers = {"Authorization": f"Bearer {api.token}"}
     async with api.http.get(api.url + "/events", headers=headers) as answer:

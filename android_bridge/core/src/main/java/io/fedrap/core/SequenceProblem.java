@@ -20,6 +20,21 @@ import java.util.function.IntFunction;
  * <p>Few rows go into the queries; a trainer answers what takes m·k·Q products. Immutable.
  */
 public final class SequenceProblem {
+    /** Items whose chances are added before a decoy is looked for among them. */
+    public static final int GROUP = 64;
+
+    /** What looks at a block of items, for a trainer that has something faster than plain Java. */
+    public interface Look {
+        /**
+         * Items start … end - 1; start is a multiple of {@link #GROUP}.
+         *
+         * @param peak to be filled: the largest score q_t·C_j + b_j of each query: (T)
+         * @param groups the sums of e^(score - largest) over each GROUP of items: (T·groups)
+         * @param pulled sum_j e^(score - largest)·C_j: (T·k)
+         */
+        void at(int start, int end, double[] peak, double[] groups, double[] pulled);
+    }
+
     final SequenceRows items;
     final int[] targets; // (T) rows y_t
     final double[] chances; // (T) in [0, 1): where in p_t, added up item by item, the decoy lies
@@ -147,6 +162,11 @@ public final class SequenceProblem {
     /** For each query where in p_t, added up item by item, its decoy lies, in [0, 1): a copy, (T). */
     public double[] chances() {
         return chances.clone();
+    }
+
+    /** The answer, with all blocks of items looked at by {@code look}. */
+    public SequenceAnswer answer(Look look) {
+        return SequenceSoftmax.of(this, look);
     }
 
     /** The parts of the update that follow from a trainer's answer, times the plan's scale. */

@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -11,7 +12,7 @@ import java.util.List;
  */
 final class SequenceSoftmax {
     static final int BLOCK = 8192; // items looked at at once; a multiple of GROUP
-    static final int GROUP = 64; // items whose chances are added before a decoy is looked for there
+    static final int GROUP = SequenceProblem.GROUP; // items whose chances are added before a decoy is looked for there
 
     private final SequenceProblem problem;
     private final List<double[]> peaks = new ArrayList<>(); // of each block (T)
@@ -22,22 +23,35 @@ final class SequenceSoftmax {
         this.problem = problem;
     }
 
-    /** The answer in float64. */
-    static SequenceAnswer of(SequenceProblem problem) {
+    /** The answer, by what looks at a block. */
+    static SequenceAnswer of(SequenceProblem problem, SequenceProblem.Look look) {
         SequenceSoftmax all = new SequenceSoftmax(problem);
-        for (int start = 0; problem.count() > 0 && start < problem.size(); start += BLOCK) {
-            all.look(start, Math.min(problem.size(), start + BLOCK));
+        int count = problem.count();
+        for (int start = 0; count > 0 && start < problem.size(); start += BLOCK) {
+            int end = Math.min(problem.size(), start + BLOCK);
+            double[] peak = new double[count];
+            double[] sums = new double[count * ((end - start + GROUP - 1) / GROUP)];
+            double[] pull = new double[count * problem.dim()];
+            look.at(start, end, peak, sums, pull);
+            all.peaks.add(peak);
+            all.groups.add(sums);
+            all.pulled.add(pull);
         }
         return all.answer();
     }
 
-    private void look(int start, int end) {
+    /** The answer in float64. */
+    static SequenceAnswer of(SequenceProblem problem) {
+        return of(problem, (start, end, peak, sums, pull) -> look(problem, start, end, peak, sums, pull));
+    }
+
+    private static void look(
+            SequenceProblem problem, int start, int end, double[] peak, double[] sums, double[] pull) {
         int k = problem.dim();
         int count = problem.count();
         int width = end - start;
         double[] scores = new double[count * width];
-        double[] peak = new double[count];
-        java.util.Arrays.fill(peak, Double.NEGATIVE_INFINITY);
+        Arrays.fill(peak, Double.NEGATIVE_INFINITY);
         double[] row = new double[k];
         for (int j = start; j < end; j++) {
             problem.items.outputs.read(j, row, 0);
@@ -47,9 +61,7 @@ final class SequenceSoftmax {
                 peak[t] = Math.max(peak[t], score);
             }
         }
-        int many = (width + GROUP - 1) / GROUP;
-        double[] sums = new double[count * many];
-        double[] pull = new double[count * k];
+        int many = sums.length / count;
         for (int j = start; j < end; j++) {
             problem.items.outputs.read(j, row, 0);
             for (int t = 0; t < count; t++) {
@@ -60,9 +72,6 @@ final class SequenceSoftmax {
                 }
             }
         }
-        peaks.add(peak);
-        groups.add(sums);
-        pulled.add(pull);
     }
 
     private SequenceAnswer answer() {

@@ -14,49 +14,8 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** The sequence part, by the vectors that Python wrote. */
+/** The sequence part, by the vectors that Python wrote; {@link TrainerContract} has those of shares. */
 class SequenceTest {
-    @TestFactory
-    Stream<DynamicTest> sharesOfRounds() {
-        return Vectors.each("sequence_of_round", SequenceTest::checkShare);
-    }
-
-    private static void checkShare(Vectors.Case one) {
-        SharedMatrix common = Made.common(one.inner("model"));
-        SolveMethod method = Made.method(one.inner("method"));
-        History history = Made.history(one.inner("history"));
-        double[] drawn = one.numbers("uniform");
-        int[] used = {0};
-        SequenceProblem asked =
-                new SequenceProblem(
-                        Made.sequence(one.inner("sequence")),
-                        history,
-                        method.sequence,
-                        count -> {
-                            used[0] += count;
-                            return Arrays.copyOfRange(drawn, used[0] - count, used[0]);
-                        });
-        assertEquals(drawn.length, used[0]);
-        SequenceAnswer answer = new JvmTrainer().expect(asked);
-        double loss = Arrays.stream(answer.surprise).average().orElse(0.0);
-        Vectors.close(one.number("loss"), loss);
-        RoundProblem problem = new RoundProblem(common, common.gram(), history, method);
-        RowUpdate update = problem.join(new JvmTrainer().solve(problem.problems));
-        RowUpdate sent =
-                update.with(asked.parts(answer)).clipped(Made.privacy(one.inner("privacy")));
-        assertArrayEquals(one.integers("rows"), sent.rows);
-        Vectors.close(one.numbers("values"), sent.values);
-        Vectors.close(one.numbers("triangle"), sent.gram);
-        List<?> parts = (List<?>) one.get("parts");
-        for (int i = 0; i < 3; i++) {
-            Vectors.Case part = new Vectors.Case((Map<?, ?>) parts.get(i));
-            if (sent.parts[i].rows != null) {
-                assertArrayEquals(part.integers("rows"), sent.parts[i].rows);
-            }
-            Vectors.close(part.numbers("values"), sent.parts[i].values);
-        }
-    }
-
     @TestFactory
     Stream<DynamicTest> shareParts() {
         return Vectors.each(

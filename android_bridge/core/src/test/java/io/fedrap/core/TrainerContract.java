@@ -65,6 +65,92 @@ public abstract class TrainerContract {
         Vectors.close(one.numbers("triangle"), sent.gram);
     }
 
+    @TestFactory
+    Stream<DynamicTest> vectorsOfSequences() {
+        return Vectors.each("sequence_of_round", this::checkSequence);
+    }
+
+    private void checkSequence(Vectors.Case one) {
+        SharedMatrix common = Made.common(one.inner("model"));
+        SolveMethod method = Made.method(one.inner("method"));
+        History history = Made.history(one.inner("history"));
+        double[] drawn = one.numbers("uniform");
+        int[] used = {0};
+        SequenceProblem asked =
+                new SequenceProblem(
+                        Made.sequence(one.inner("sequence")),
+                        history,
+                        method.sequence,
+                        count -> {
+                            used[0] += count;
+                            return Arrays.copyOfRange(drawn, used[0] - count, used[0]);
+                        });
+        assertEquals(drawn.length, used[0]);
+        SequenceAnswer answer = trainer().expect(asked);
+        double loss = Arrays.stream(answer.surprise).average().orElse(0.0);
+        Vectors.close(one.number("loss"), loss);
+        RoundProblem problem = new RoundProblem(common, common.gram(), history, method);
+        RowUpdate update = problem.join(trainer().solve(problem.problems));
+        RowUpdate sent =
+                update.with(asked.parts(answer)).clipped(Made.privacy(one.inner("privacy")));
+        assertArrayEquals(one.integers("rows"), sent.rows);
+        Vectors.close(one.numbers("values"), sent.values);
+        Vectors.close(one.numbers("triangle"), sent.gram);
+        List<?> parts = (List<?>) one.get("parts");
+        for (int i = 0; i < 3; i++) {
+            Vectors.Case part = new Vectors.Case((java.util.Map<?, ?>) parts.get(i));
+            if (sent.parts[i].rows != null) {
+                assertArrayEquals(part.integers("rows"), sent.parts[i].rows);
+            }
+            Vectors.close(part.numbers("values"), sent.parts[i].values);
+        }
+    }
+
+    @Test
+    void catalogsOfMoreThanOneBlockAgreeWithPlainJava() {
+        Random random = new Random(5);
+        int size = 9000;
+        int dim = 8;
+        SequenceRows rows =
+                new SequenceRows(
+                        QuantizedRows.of(normal(random, size * dim, 0.5), dim, null),
+                        QuantizedRows.of(normal(random, size * dim, 0.1), dim, null),
+                        singles(normal(random, size, 1.0)),
+                        singles(normal(random, 2 * dim, 1.0)));
+        java.util.Map<String, Object> fields = new java.util.HashMap<>();
+        fields.put("dim", dim);
+        fields.put("taus", Arrays.asList(0.5, 4.0));
+        int[] seen = random.ints(30, 0, size).toArray();
+        double[] weights = new double[seen.length];
+        Arrays.fill(weights, 1.0);
+        SequenceProblem problem =
+                new SequenceProblem(
+                        rows,
+                        new History(seen, weights),
+                        new SequenceMethod(Made.fields(fields)),
+                        count -> random.doubles(count).toArray());
+        SequenceAnswer truth = new JvmTrainer().expect(problem);
+        SequenceAnswer found = trainer().expect(problem);
+        Vectors.close(truth.rows, found.rows);
+        Vectors.close(truth.surprise, found.surprise);
+    }
+
+    private static double[] normal(Random random, int count, double spread) {
+        double[] out = new double[count];
+        for (int i = 0; i < count; i++) {
+            out[i] = spread * random.nextGaussian();
+        }
+        return out;
+    }
+
+    private static float[] singles(double[] numbers) {
+        float[] out = new float[numbers.length];
+        for (int i = 0; i < out.length; i++) {
+            out[i] = (float) numbers[i];
+        }
+        return out;
+    }
+
     @Test
     void shortAndLongHistoriesOfAllWidths() {
         int seed = 0;

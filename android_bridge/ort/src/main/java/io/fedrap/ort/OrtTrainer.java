@@ -1,14 +1,21 @@
 package io.fedrap.ort;
 
+import ai.onnxruntime.OrtEnvironment;
+import ai.onnxruntime.OrtProvider;
 import io.fedrap.core.FedRapException;
 import io.fedrap.core.JvmTrainer;
 import io.fedrap.core.LocalShare;
 import io.fedrap.core.LocalTrainer;
+import io.fedrap.core.SequenceAnswer;
+import io.fedrap.core.SequenceProblem;
 import io.fedrap.core.ShareProblem;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.EnumMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 
 /**
  * Rounds in ONNX Runtime on the CPU, one thread, with the graph of the Python SDK.
@@ -23,6 +30,7 @@ public final class OrtTrainer implements LocalTrainer, AutoCloseable {
     private final SolveGraph graph;
     private final LocalTrainer plain = new JvmTrainer();
     private volatile Release known; // an immutable value: two threads at worst compute it twice
+    private final Map<OrtProvider, SequenceGraph> sequences = new EnumMap<>(OrtProvider.class);
 
     private OrtTrainer(SolveGraph graph) {
         this.graph = graph;
@@ -60,10 +68,40 @@ public final class OrtTrainer implements LocalTrainer, AutoCloseable {
         return Arrays.asList(found);
     }
 
-    /** Ends the session; the trainer must not be used any more. */
+    /**
+     * The sequence part, in float32: on an accelerator that the runtime has where the work is worth it,
+     * else on the CPU.
+     */
     @Override
-    public void close() {
+    public SequenceAnswer expect(SequenceProblem problem) {
+        long work = (long) problem.size() * problem.dim() * problem.count();
+        OrtProvider wanted = SequenceGraph.pick(OrtEnvironment.getAvailableProviders(), work);
+        return sequence(wanted).run(problem);
+    }
+
+    private synchronized SequenceGraph sequence(OrtProvider wanted) {
+        SequenceGraph made = sequences.get(wanted);
+        if (made == null) {
+            try {
+                made = SequenceGraph.open(wanted);
+            } catch (FedRapException error) {
+                if (wanted == OrtProvider.CPU) {
+                    throw error;
+                }
+                made = sequence(OrtProvider.CPU); // offered, but it does not start here
+            }
+            sequences.put(wanted, made);
+        }
+        return made;
+    }
+
+    /** Ends the sessions; the trainer must not be used any more. */
+    @Override
+    public synchronized void close() {
         graph.close();
+        for (SequenceGraph one : new HashSet<>(sequences.values())) {
+            one.close();
+        }
     }
 
     /** Places of problems with the same G, alike sizes together, few enough for one run. */

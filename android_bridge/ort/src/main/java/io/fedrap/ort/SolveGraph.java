@@ -39,31 +39,49 @@ final class SolveGraph {
 
     /** Throws TRAINER_UNAVAILABLE where this platform has no ONNX Runtime. */
     static SolveGraph open() {
+        OrtEnvironment environment;
         try {
-            OrtEnvironment environment = OrtEnvironment.getEnvironment();
+            environment = OrtEnvironment.getEnvironment();
             environment.setTelemetry(false);
-            try (SessionOptions options = new SessionOptions()) {
-                options.setIntraOpNumThreads(1);
-                options.setInterOpNumThreads(1);
-                options.setExecutionMode(SessionOptions.ExecutionMode.SEQUENTIAL);
-                // Higher levels rewrite the arithmetic and are no faster on graphs of this size.
-                options.setOptimizationLevel(SessionOptions.OptLevel.BASIC_OPT);
-                options.addConfigEntry("session.intra_op.allow_spinning", "0");
-                options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_ERROR);
-                return new SolveGraph(environment, environment.createSession(bytes(), options));
-            }
+        } catch (OrtException | LinkageError error) {
+            throw unavailable(error);
+        }
+        return new SolveGraph(environment, session(environment, NAME, options -> {}));
+    }
+
+    /** What a graph needs beside one quiet thread, such as another provider. */
+    interface Extra {
+        void add(SessionOptions options) throws OrtException;
+    }
+
+    /** A session of a graph that was packed with the app; throws TRAINER_UNAVAILABLE. */
+    static OrtSession session(OrtEnvironment environment, String name, Extra extra) {
+        try (SessionOptions options = new SessionOptions()) {
+            options.setIntraOpNumThreads(1);
+            options.setInterOpNumThreads(1);
+            options.setExecutionMode(SessionOptions.ExecutionMode.SEQUENTIAL);
+            // Higher levels rewrite the arithmetic and are no faster on graphs of this size.
+            options.setOptimizationLevel(SessionOptions.OptLevel.BASIC_OPT);
+            options.addConfigEntry("session.intra_op.allow_spinning", "0");
+            options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_ERROR);
+            extra.add(options);
+            return environment.createSession(bytes(name), options);
         } catch (OrtException | IOException | LinkageError error) {
-            throw new FedRapException(
-                    FedRapException.Kind.TRAINER_UNAVAILABLE,
-                    "ONNX Runtime does not start here; use the plain trainer",
-                    error);
+            throw unavailable(error);
         }
     }
 
-    private static byte[] bytes() throws IOException {
-        try (InputStream in = SolveGraph.class.getResourceAsStream(NAME)) {
+    private static FedRapException unavailable(Throwable error) {
+        return new FedRapException(
+                FedRapException.Kind.TRAINER_UNAVAILABLE,
+                "ONNX Runtime does not start here; use the plain trainer",
+                error);
+    }
+
+    private static byte[] bytes(String name) throws IOException {
+        try (InputStream in = SolveGraph.class.getResourceAsStream(name)) {
             if (in == null) {
-                throw new IOException(NAME + " was not packed with the app");
+                throw new IOException(name + " was not packed with the app");
             }
             ByteArrayOutputStream out = new ByteArrayOutputStream();
             byte[] part = new byte[8192];

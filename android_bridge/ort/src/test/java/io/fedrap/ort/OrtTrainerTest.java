@@ -6,11 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import ai.onnxruntime.OrtProvider;
 import io.fedrap.core.LocalTrainer;
 import io.fedrap.core.TrainerContract;
 import io.fedrap.core.Vectors;
 import java.io.InputStream;
 import java.nio.file.Files;
+import java.util.EnumSet;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -35,12 +37,25 @@ class OrtTrainerTest extends TrainerContract {
     }
 
     @Test
-    void theGraphIsThatOfThePythonSdk() throws Exception {
-        byte[] there = Files.readAllBytes(Vectors.root().resolve("sdk/fedrap/assets/solve_v1.onnx"));
-        try (InputStream here = OrtTrainer.class.getResourceAsStream("solve_v1.onnx")) {
-            assertNotNull(here);
-            assertArrayEquals(there, here.readAllBytes());
+    void theGraphsAreThoseOfThePythonSdk() throws Exception {
+        for (String name : new String[] {"solve_v1.onnx", "sequence_v1.onnx"}) {
+            byte[] there = Files.readAllBytes(Vectors.root().resolve("sdk/fedrap/assets/" + name));
+            try (InputStream here = OrtTrainer.class.getResourceAsStream(name)) {
+                assertNotNull(here);
+                assertArrayEquals(there, here.readAllBytes());
+            }
         }
+    }
+
+    @Test
+    void anAcceleratorIsTakenWhereItIsThereAndTheWorkIsWorthIt() {
+        long large = SequenceGraph.WORTH_AN_ACCELERATOR;
+        EnumSet<OrtProvider> phone = EnumSet.of(OrtProvider.CPU, OrtProvider.NNAPI, OrtProvider.XNNPACK);
+        EnumSet<OrtProvider> desktop = EnumSet.of(OrtProvider.CPU, OrtProvider.CUDA);
+        assertEquals(OrtProvider.NNAPI, SequenceGraph.pick(phone, large));
+        assertEquals(OrtProvider.CUDA, SequenceGraph.pick(desktop, large));
+        assertEquals(OrtProvider.CPU, SequenceGraph.pick(desktop, large - 1));
+        assertEquals(OrtProvider.CPU, SequenceGraph.pick(EnumSet.of(OrtProvider.CPU), large));
     }
 
     @Test
