@@ -9,6 +9,7 @@ import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
 import org.jspecify.annotations.NonNull;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One user's recommender on one device: what an app embeds.
@@ -287,7 +288,32 @@ public final class FedRap implements Closeable {
         if (file.getPath().isEmpty()) {
             throw Arguments.wrong("path", Arguments.PATH);
         }
-        return Export.write(file, state, status());
+        return Export.write(file, state, status(), null);
+    }
+
+    /**
+     * The same, sealed: nobody reads it without the passphrase of 8 to 1000 characters.
+     *
+     * @throws IOException it could not be written; an old file stays.
+     */
+    public @NonNull Exported export(File file, String passphrase) throws IOException {
+        Arguments.present("path", file, Arguments.PATH);
+        return Export.write(file, state, status(), Arguments.passphrase(passphrase));
+    }
+
+    /**
+     * Take over the history of another device, from a file of its {@link #export}; how many interactions
+     * were new. The ledger comes too: what was spent was spent by the same person. Consent does not.
+     *
+     * @param passphrase null for an export that is not sealed
+     * @throws IOException it cannot be read
+     * @throws FedRapException MALFORMED_MESSAGE: it is no export, or needs another passphrase; nothing was
+     *     changed
+     */
+    public int importExport(File file, @Nullable String passphrase) throws IOException {
+        Arguments.present("path", file, Arguments.PATH);
+        String checked = passphrase == null ? null : Arguments.passphrase(passphrase);
+        return state.takeOver(Moving.read(file, checked));
     }
 
     /**

@@ -66,8 +66,11 @@ public final class Status {
         this.pending = state.outbox().size();
         this.trainer = trainer;
         this.blockedBy = blockedBy;
-        this.privacy =
-                entries.isEmpty() ? null : new Statement(entries.get(entries.size() - 1).rule);
+        Privacy last = null;
+        for (Ledger.Entry one : entries) {
+            last = one.rule != null ? one.rule : last;
+        }
+        this.privacy = last == null ? null : new Statement(last);
         this.storeReset = storeReset;
     }
 
