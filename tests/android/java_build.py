@@ -34,15 +34,16 @@ class JavaBuild:
 
     @property
     def modules(self) -> list[str]:
-        """The modules of the parent, in the order in which they are built."""
-        return re.findall(r"<module>(.*?)</module>", (BRIDGE / "pom.xml").read_text("utf-8"))
+        """The modules of every build, in the order in which they are built."""
+        usual = (BRIDGE / "pom.xml").read_text("utf-8").split("<profiles>")[0]
+        return re.findall(r"<module>(.*?)</module>", usual)
 
     def jar(self, module: str) -> Path:
         """The jar of a module."""
         (jar,) = [
             found
             for found in (BRIDGE / module / "target").glob("fedrap-*.jar")
-            if not found.stem.endswith("-tests")
+            if not found.stem.endswith(("-tests", "-sources", "-javadoc"))
         ]
         return jar
 

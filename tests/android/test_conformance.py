@@ -195,6 +195,24 @@ async def test_a_java_device_recommends_what_a_python_device_recommends(
 
 
 @pytest.mark.spec("7.13")
+async def test_exports_move_between_the_libraries(java: JavaDevices, tmp_path: Path) -> None:
+    for passphrase in (None, "correct horse"):
+        name = f"java {passphrase}"
+        await java.do(name, "open", folder=str(tmp_path / name))
+        await java.record(name, ["item-1", "item-2"], 2.5)
+        with FedRap.open(tmp_path / f"python {passphrase}") as device:
+            device.record("item-9", at=1_700_000_000.123456)
+            device.hide("item-7")
+            device.export(tmp_path / "theirs", passphrase=passphrase)
+            moved = {"file": str(tmp_path / "theirs"), "passphrase": passphrase}
+            assert await java.do(name, "import", **moved) == {"new": 1}
+            await java.do(name, "export", file=str(tmp_path / "ours"), passphrase=passphrase)
+            assert device.import_export(tmp_path / "ours", passphrase=passphrase) == 2
+            assert sorted(one.item for one in device.history()) == ["item-1", "item-2", "item-9"]
+            assert device.hidden() == ["item-7"]
+            assert (await java.status(name))["hidden"] == 1
+
+
 async def test_deltas_bring_a_java_device_to_the_same_c(java: JavaDevices, tmp_path: Path) -> None:
     async with serve(small_settings(updates=2, separation=1), MemoryStore()) as served:
         free = {"floor": [1, 100, 2, 0.0]}

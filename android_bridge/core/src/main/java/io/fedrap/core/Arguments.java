@@ -26,6 +26,7 @@ final class Arguments {
     static final String ADDRESS =
             "the address of a coordinator is https:// with a host, and no user in it";
     static final String PROFILE = "the name of a profile is text of 1 to 200 characters";
+    static final String PASSPHRASE = "a passphrase is text of 8 to 1000 characters";
     static final String SECONDS = "a number of seconds from 0 up is expected";
     static final String SHARE = "a number from 0 to 1 is expected";
     static final String NUMBERS =
@@ -105,6 +106,14 @@ final class Arguments {
         }
         if (leadsElsewhere) {
             throw wrong(name, FOLDER);
+        }
+        return value;
+    }
+
+    static String passphrase(String value) {
+        text("passphrase", value, 1000, PASSPHRASE);
+        if (value.codePointCount(0, value.length()) < 8) {
+            throw wrong("passphrase", PASSPHRASE);
         }
         return value;
     }

@@ -1,5 +1,7 @@
 package io.fedrap.core;
 
+import org.jspecify.annotations.Nullable;
+
 /** What must hold on the device for a round to run; a platform asks its own services. */
 public interface Conditions {
     /** Whatever the device is doing: for an app that has looked before it calls. */
@@ -9,5 +11,5 @@ public interface Conditions {
      * A word of {@link Eligibility} for the first condition that is not met, or null. Asked before
      * anything is sent; one that throws counts as not met.
      */
-    String blockedBy();
+    @Nullable String blockedBy();
 }

@@ -6,6 +6,7 @@ import java.net.URL;
 import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.function.DoubleSupplier;
+import org.jspecify.annotations.Nullable;
 
 /** How a device is opened: where it keeps things, whom it talks to, and on what terms. */
 public final class Config {
@@ -61,7 +62,7 @@ public final class Config {
      * store and a key of its own: opening it is logging in, closing it logging out, and erasing it
      * leaves the others alone. The name is in no path.
      */
-    public Config profile(String name) {
+    public Config profile(@Nullable String name) {
         this.profile = name == null ? null : Arguments.text("profile", name, 200, Arguments.PROFILE);
         return this;
     }
@@ -93,7 +94,7 @@ public final class Config {
      * @throws IllegalArgumentException not a URL with https. Without TLS only this machine itself is
      *     spoken to, unless {@link #allowHttp} was called before.
      */
-    public Config server(String url) {
+    public Config server(@Nullable String url) {
         if (url != null) {
             checkServer(url);
         }
@@ -138,14 +139,14 @@ public final class Config {
     }
 
     /** A one-time enrolment token. */
-    public Config token(String once) {
+    public Config token(@Nullable String once) {
         token(once == null ? null : (TokenSource) () -> once);
         this.tokenOnce = true;
         return this;
     }
 
     /** Where a one-time enrolment token comes from, when this device enrols. */
-    public Config token(TokenSource source) {
+    public Config token(@Nullable TokenSource source) {
         this.tokenOnce = false;
         this.token = source;
         return this;
@@ -157,19 +158,19 @@ public final class Config {
      *
      * @throws IllegalArgumentException it is no such key
      */
-    public Config authority(String text) {
+    public Config authority(@Nullable String text) {
         this.authority = text == null ? null : Authority.point(text);
         return this;
     }
 
     /** The same as the 65 bytes of a point. */
-    public Config authority(byte[] point) {
+    public Config authority(byte @Nullable [] point) {
         this.authority = point == null ? null : Authority.checked(point);
         return this;
     }
 
     /** Where the store's key comes from; by default a file that only its owner reads. */
-    public Config key(KeyProvider provider) {
+    public Config key(@Nullable KeyProvider provider) {
         this.key = provider;
         return this;
     }
@@ -231,7 +232,7 @@ public final class Config {
     }
 
     /** The platform's attestation, where a coordinator asks for one. */
-    public Config attest(Proof.Source source) {
+    public Config attest(Proof.@Nullable Source source) {
         this.attest = source;
         return this;
     }

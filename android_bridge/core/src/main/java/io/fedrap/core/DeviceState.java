@@ -197,6 +197,31 @@ final class DeviceState {
         return gone;
     }
 
+    /** Add what another device of the same person had; how many interactions were new. */
+    synchronized int takeOver(Moving moved) {
+        checkUsable();
+        Set<Interaction> here = new LinkedHashSet<>(history.all());
+        Set<Interaction> fresh = new LinkedHashSet<>(moved.interactions);
+        fresh.removeAll(here);
+        List<Ledger.Entry> all = new ArrayList<>(entries);
+        for (Ledger.Entry one : moved.entries) {
+            boolean known = false;
+            for (Ledger.Entry other : entries) {
+                known |= one.step == other.step && java.util.Arrays.equals(one.round, other.round);
+            }
+            if (!known) {
+                all.add(one);
+            }
+        }
+        if (all.size() > entries.size()) { // first: a crash in between leaves too much charged, not too little
+            put("ledger", StateCodec.ledger(all), true);
+            entries = all;
+        }
+        hide(moved.hidden);
+        record(new ArrayList<>(fresh));
+        return fresh.size();
+    }
+
     /** Items that are never recommended; never changed. */
     synchronized Set<String> hidden() {
         checkUsable();

@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** The receipt of {@code erase}. */
 public final class Erased {
@@ -11,7 +12,7 @@ public final class Erased {
     public final boolean coordinatorConfirmed;
 
     /** A word of {@link Eligibility}, or a problem code; null when confirmed. */
-    public final String notConfirmedBecause;
+    public final @Nullable String notConfirmedBecause;
 
     /** What no deletion takes back, for the user to read. */
     public final String note =

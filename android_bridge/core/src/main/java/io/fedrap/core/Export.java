@@ -1,5 +1,6 @@
 package io.fedrap.core;
 
+import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -32,7 +33,8 @@ final class Export {
     private Export() {}
 
     /** There is the whole file, readable by its owner only, or the old one. */
-    static Exported write(File file, DeviceState state, Status status) throws IOException {
+    static Exported write(File file, DeviceState state, Status status, String passphrase)
+            throws IOException {
         Map<String, String> texts = new LinkedHashMap<>();
         texts.put("README.txt", README);
         texts.put("interactions.json", JsonText.of(interactions(state)));
@@ -44,7 +46,8 @@ final class Export {
         texts.put("status.json", JsonText.of(describe(status)));
         File part = new File(file.getPath() + ".part");
         try {
-            writeZip(part, texts);
+            byte[] zip = zipped(texts);
+            write(part, passphrase == null ? zip : Moving.seal(zip, passphrase));
             java.nio.file.Files.move(
                     part.toPath(), file.toPath(), java.nio.file.StandardCopyOption.ATOMIC_MOVE,
                     java.nio.file.StandardCopyOption.REPLACE_EXISTING);
@@ -55,16 +58,22 @@ final class Export {
         return new Exported(file, names, status.interactions, file.length());
     }
 
-    private static void writeZip(File part, Map<String, String> texts) throws IOException {
-        try (FileOutputStream file = new FileOutputStream(part)) {
-            FolderFiles.makePrivate(part); // while it is still empty
-            ZipOutputStream zip = new ZipOutputStream(file);
+    private static byte[] zipped(Map<String, String> texts) throws IOException {
+        ByteArrayOutputStream made = new ByteArrayOutputStream();
+        try (ZipOutputStream zip = new ZipOutputStream(made)) {
             for (Map.Entry<String, String> one : texts.entrySet()) {
                 zip.putNextEntry(new ZipEntry(one.getKey()));
                 zip.write(one.getValue().getBytes(StandardCharsets.UTF_8));
                 zip.closeEntry();
             }
-            zip.finish();
+        }
+        return made.toByteArray();
+    }
+
+    private static void write(File part, byte[] raw) throws IOException {
+        try (FileOutputStream file = new FileOutputStream(part)) {
+            FolderFiles.makePrivate(part); // while it is still empty
+            file.write(raw);
             file.getFD().sync();
         }
     }

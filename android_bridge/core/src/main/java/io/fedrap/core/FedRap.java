@@ -8,6 +8,8 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
+import org.jspecify.annotations.NonNull;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One user's recommender on one device: what an app embeds.
@@ -46,7 +48,7 @@ public final class FedRap implements Closeable {
      * @throws FedRapException STORE_BUSY, STORE_LOCKED or STORE_DAMAGED: the store cannot be used;
      *     nothing was changed.
      */
-    public static FedRap open(Config config) {
+    public static @NonNull FedRap open(Config config) {
         File folder = new File(config.folder, config.app);
         if (config.profile != null) { // the name neither chooses a path nor can be read from one
             byte[] name = config.profile.getBytes(StandardCharsets.UTF_8);
@@ -158,7 +160,7 @@ public final class FedRap implements Closeable {
     }
 
     /** The items that were hidden. */
-    public List<String> hidden() {
+    public @NonNull List<String> hidden() {
         return new ArrayList<>(state.hidden());
     }
 
@@ -177,7 +179,7 @@ public final class FedRap implements Closeable {
     }
 
     /** What this device keeps, oldest first; a list that never changes. */
-    public List<Interaction> history() {
+    public @NonNull List<Interaction> history() {
         return state.interactions();
     }
 
@@ -187,12 +189,12 @@ public final class FedRap implements Closeable {
     }
 
     /** The n best items for this user that are new to them, best first. Offline; needs a sync before. */
-    public List<Recommendation> recommend(int n) {
+    public @NonNull List<Recommendation> recommend(int n) {
         return recommend(new Wish(n));
     }
 
     /** The best items for this user, best first, as the wish has it. */
-    public List<Recommendation> recommend(Wish wish) {
+    public @NonNull List<Recommendation> recommend(Wish wish) {
         LocalModel model = state.model();
         if (model == null || wish.n <= 0) {
             return Collections.emptyList();
@@ -201,7 +203,7 @@ public final class FedRap implements Closeable {
     }
 
     /** Which items of the user's own history speak for this one, in words for the user. */
-    public Because because(String item) {
+    public @NonNull Because because(String item) {
         Arguments.item("item", item);
         LocalModel model = state.model();
         List<Reason> found = new ArrayList<>();
@@ -219,7 +221,7 @@ public final class FedRap implements Closeable {
      * The first n items of the catalogue, which operators list with the most popular first, without what
      * is hidden or retired. Offline, and the same for every user.
      */
-    public List<String> popular(int n) {
+    public @NonNull List<String> popular(int n) {
         LocalModel model = state.model();
         return model == null || n <= 0
                 ? Collections.<String>emptyList()
@@ -227,7 +229,7 @@ public final class FedRap implements Closeable {
     }
 
     /** The n items most like this one in what everybody taught C. Offline. */
-    public List<Similar> similarItems(String item, int n) {
+    public @NonNull List<Similar> similarItems(String item, int n) {
         Arguments.item("item", item);
         LocalModel model = state.model();
         return model == null || n <= 0 ? Collections.<Similar>emptyList() : model.similar(item, n);
@@ -244,7 +246,7 @@ public final class FedRap implements Closeable {
     }
 
     /** Join a round if there is one for this device. Blocks; never throws for network reasons. */
-    public RoundReport runRound() {
+    public @NonNull RoundReport runRound() {
         return runRound(0, Conditions.ALWAYS);
     }
 
@@ -254,7 +256,7 @@ public final class FedRap implements Closeable {
      * @param waitSeconds where there is no place now, wait so long for one (60 at the most)
      * @param conditions what must hold on the device
      */
-    public RoundReport runRound(double waitSeconds, Conditions conditions) {
+    public @NonNull RoundReport runRound(double waitSeconds, Conditions conditions) {
         Arguments.seconds("wait", waitSeconds);
         return session.runRound(
                 waitSeconds, Arguments.present("conditions", conditions, Arguments.CALLABLE));
@@ -269,7 +271,7 @@ public final class FedRap implements Closeable {
     }
 
     /** Where this device stands. */
-    public Status status() {
+    public @NonNull Status status() {
         String blocked = session.blockedBy();
         blocked = blocked != null ? blocked : session.distrusted();
         blocked = blocked != null ? blocked : session.refused();
@@ -281,12 +283,37 @@ public final class FedRap implements Closeable {
      *
      * @throws IOException it could not be written; an old file stays.
      */
-    public Exported export(File file) throws IOException {
+    public @NonNull Exported export(File file) throws IOException {
         Arguments.present("path", file, Arguments.PATH);
         if (file.getPath().isEmpty()) {
             throw Arguments.wrong("path", Arguments.PATH);
         }
-        return Export.write(file, state, status());
+        return Export.write(file, state, status(), null);
+    }
+
+    /**
+     * The same, sealed: nobody reads it without the passphrase of 8 to 1000 characters.
+     *
+     * @throws IOException it could not be written; an old file stays.
+     */
+    public @NonNull Exported export(File file, String passphrase) throws IOException {
+        Arguments.present("path", file, Arguments.PATH);
+        return Export.write(file, state, status(), Arguments.passphrase(passphrase));
+    }
+
+    /**
+     * Take over the history of another device, from a file of its {@link #export}; how many interactions
+     * were new. The ledger comes too: what was spent was spent by the same person. Consent does not.
+     *
+     * @param passphrase null for an export that is not sealed
+     * @throws IOException it cannot be read
+     * @throws FedRapException MALFORMED_MESSAGE: it is no export, or needs another passphrase; nothing was
+     *     changed
+     */
+    public int importExport(File file, @Nullable String passphrase) throws IOException {
+        Arguments.present("path", file, Arguments.PATH);
+        String checked = passphrase == null ? null : Arguments.passphrase(passphrase);
+        return state.takeOver(Moving.read(file, checked));
     }
 
     /**
@@ -295,7 +322,7 @@ public final class FedRap implements Closeable {
      *
      * @throws FedRapException STORE_DAMAGED: a file could not be deleted; the rest is gone.
      */
-    public Erased erase() {
+    public @NonNull Erased erase() {
         state.checkUsable();
         session.stop();
         String reason = Eligibility.UNREACHABLE;

@@ -25,19 +25,28 @@ final class Ledger {
         final double noise; // as charged: with bands or a clipping bit it is less than z
         final double delta;
         final double at; // seconds since 1970
-        final Privacy rule; // what was agreed to
+        final Privacy rule; // what was agreed to; null where another device took part
 
         Entry(long step, byte[] round, double at, Privacy rule) {
+            this(step, round, rule.chargedNoise(), rule.delta, at, rule);
+        }
+
+        Entry(long step, byte[] round, double noise, double delta, double at, Privacy rule) {
             this.step = step;
             this.round = round;
-            this.noise = rule.chargedNoise();
-            this.delta = rule.delta;
+            this.noise = noise;
+            this.delta = delta;
             this.at = at;
             this.rule = rule;
         }
 
         /** As {@link #toMap} wrote it; throws MALFORMED_MESSAGE. */
         static Entry from(Fields f) {
+            if (!f.has("rule")) {
+                return new Entry(
+                        f.count("step"), f.id16("round"), f.number("noise", 0, Double.MAX_VALUE),
+                        f.number("delta", 0, 1), f.number("at", 0, 1e12), null);
+            }
             return new Entry(
                     f.count("step"),
                     f.id16("round"),
@@ -52,7 +61,9 @@ final class Ledger {
             map.put("noise", noise);
             map.put("delta", delta);
             map.put("at", at);
-            map.put("rule", rule.toMap());
+            if (rule != null) {
+                map.put("rule", rule.toMap());
+            }
             return map;
         }
     }

@@ -1,24 +1,26 @@
 package io.fedrap.core;
 
+import org.jspecify.annotations.Nullable;
+
 /** What {@link FedRap#runRound} did, and if nothing, why and when to come back. */
 public final class RoundReport {
     /** An update was handed in. */
     public final boolean joined;
 
     /** A word of {@link Eligibility}, of the ledger, or a code of the coordinator; null when joined. */
-    public final String blockedBy;
+    public final @Nullable String blockedBy;
 
     /** Seconds until trying again could help; null where nobody said. */
-    public final Double retryAfter;
+    public final @Nullable Double retryAfter;
 
     /** Number of the release that the round makes; null where there was no offer. */
-    public final Long step;
+    public final @Nullable Long step;
 
     /** Bytes of the update, sealed. */
     public final int sentBytes;
 
     /** Of this device's own history, which stays here; null where nothing was computed. */
-    public final Double loss;
+    public final @Nullable Double loss;
 
     private RoundReport(
             boolean joined, String blockedBy, Double retryAfter, Long step, int sentBytes, Double loss) {

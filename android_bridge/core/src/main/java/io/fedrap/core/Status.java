@@ -1,12 +1,14 @@
 package io.fedrap.core;
 
+import org.jspecify.annotations.Nullable;
+
 /** Where this device stands. Nothing in it leaves the device. */
 public final class Status {
     /** The user agreed to train. */
     public final boolean consented;
 
     /** The user agreed that releases are fetched; null when never asked. */
-    public final Boolean fetching;
+    public final @Nullable Boolean fetching;
 
     /** Items that are never recommended. */
     public final int hidden;
@@ -24,7 +26,7 @@ public final class Status {
     public final int personalItems;
 
     /** Version of C; null before the first sync. */
-    public final Long release;
+    public final @Nullable Long release;
 
     /** Rounds that this device is charged for. */
     public final int rounds;
@@ -39,13 +41,13 @@ public final class Status {
     public final String trainer;
 
     /** Why a round would not run now: a word of {@link Eligibility}, or null. */
-    public final String blockedBy;
+    public final @Nullable String blockedBy;
 
     /** The guarantee of the last round's policy; null before one. */
-    public final Statement privacy;
+    public final @Nullable Statement privacy;
 
     /** Why the store was started afresh, once, in seconds since 1970 and words; null if it never was. */
-    public final StoreReset storeReset;
+    public final @Nullable StoreReset storeReset;
 
     Status(
             DeviceState state, String trainer, String blockedBy, StoreReset storeReset) {
@@ -64,8 +66,11 @@ public final class Status {
         this.pending = state.outbox().size();
         this.trainer = trainer;
         this.blockedBy = blockedBy;
-        this.privacy =
-                entries.isEmpty() ? null : new Statement(entries.get(entries.size() - 1).rule);
+        Privacy last = null;
+        for (Ledger.Entry one : entries) {
+            last = one.rule != null ? one.rule : last;
+        }
+        this.privacy = last == null ? null : new Statement(last);
         this.storeReset = storeReset;
     }
 

@@ -1,5 +1,7 @@
 package io.fedrap.core;
 
+import org.jspecify.annotations.Nullable;
+
 /** The coordinator refused a request. */
 public final class UpdateRefused extends FedRapException {
     private static final long serialVersionUID = 1L;
@@ -16,7 +18,7 @@ public final class UpdateRefused extends FedRapException {
     }
 
     /** Seconds until asking again could help; null where the coordinator did not say. */
-    public Double retryAfter() {
+    public @Nullable Double retryAfter() {
         return Double.isNaN(problem.retryAfter) ? null : (Double) problem.retryAfter;
     }
 

@@ -6,6 +6,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
 
 /** What a list is asked for: {@code new Wish(10).exclude(basket).diversity(0.2).explain(true)}. */
 public final class Wish {
@@ -24,7 +25,7 @@ public final class Wish {
     }
 
     /** Only these items; null for all. Ids that the catalogue does not have are ignored. */
-    public Wish candidates(Collection<String> only) {
+    public Wish candidates(@Nullable Collection<String> only) {
         this.candidates = only == null ? null : new ArrayList<>(Arguments.items("candidates", only));
         return this;
     }
@@ -42,7 +43,7 @@ public final class Wish {
     }
 
     /** Asked with the id of the best items, in their order, until n may stay; null for none. */
-    public Wish filter(Predicate<String> test) {
+    public Wish filter(@Nullable Predicate<String> test) {
         this.filter = test;
         return this;
     }

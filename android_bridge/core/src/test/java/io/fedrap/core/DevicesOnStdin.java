@@ -71,7 +71,12 @@ public final class DevicesOnStdin {
                         "deleted", receipt.deleted, "confirmed", receipt.coordinatorConfirmed,
                         "because", receipt.notConfirmedBecause);
             case "export":
-                return Export.map("files", device.export(new File((String) asked.get("file"))).files);
+                File to = new File((String) asked.get("file"));
+                String secret = (String) asked.get("passphrase");
+                return Export.map("files", (secret == null ? device.export(to) : device.export(to, secret)).files);
+            case "import":
+                File from = new File((String) asked.get("file"));
+                return Export.map("new", device.importExport(from, (String) asked.get("passphrase")));
             default:
                 throw new IllegalArgumentException("unknown: " + (String) asked.get("do"));
         }

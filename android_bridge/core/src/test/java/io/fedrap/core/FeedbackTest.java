@@ -174,6 +174,45 @@ class FeedbackTest {
     }
 
     @Test
+    void scryptIsThatOfTheStandard() { // RFC 7914, 12
+        byte[] made = Scrypt.derive("password".getBytes(), "NaCl".getBytes(), 1024, 8, 16, 64);
+        assertTrue(Bytes.hex(made).startsWith("fdbabe1c9d3472007856e7190d01e9fe7c6ad7cbc8237830e77376634b373162"));
+        assertTrue(
+                Bytes.hex(Scrypt.derive(new byte[0], new byte[0], 16, 1, 1, 64))
+                        .startsWith("77d6576238657b203b19ca42c18a0497f16b4844e3074ae8dfdffa3fede21442"));
+    }
+
+    @Test
+    void aHistoryMovesToAnotherProfile() throws Exception {
+        File file = folder.resolve("mine").toFile();
+        coordinator.step = 8;
+        try (FedRap device = synced()) {
+            assertTrue(device.runRound().joined);
+            device.hide("item-7");
+            device.export(file, "correct horse");
+        }
+        try (FedRap other = FedRap.open(config().profile("other"))) {
+            for (String wrong : new String[] {null, "another horse"}) {
+                assertThrows(FedRapException.class, () -> other.importExport(file, wrong));
+            }
+            assertThrows(IllegalArgumentException.class, () -> other.importExport(file, "short"));
+            assertEquals(2, other.importExport(file, "correct horse"));
+            assertEquals(0, other.importExport(file, "correct horse"));
+            assertEquals(1, other.status().rounds);
+            assertEquals(1, other.status().hidden);
+            assertFalse(other.status().consented);
+        }
+        try (FedRap other = FedRap.open(config().profile("other"))) {
+            assertEquals(2, other.history().size());
+            assertEquals(1, other.status().rounds);
+        }
+        java.nio.file.Files.write(file.toPath(), new byte[] {1, 2, 3});
+        try (FedRap other = FedRap.open(config().profile("other"))) {
+            assertThrows(FedRapException.class, () -> other.importExport(file, null));
+        }
+    }
+
+    @Test
     void recordsThatCannotBeReadAreSetAside() {
         coordinator.step = 8;
         try (FedRap device = synced()) {
