@@ -94,7 +94,8 @@ async def measure(url: str, population: int, cohort: int, rounds: int) -> dict[s
             asked, settled = asked + times[0], settled + times[1]
         admissions = cohort * rounds
         begun = time.perf_counter()
-        await store.device_states(rounds + 1, SEPARATION, CAP, 0.0)
+        rule = Privacy(separation=SEPARATION, cap=CAP)
+        await store.device_states(rounds + 1, rule, 0.0)
         await store.counts()
         counted = time.perf_counter() - begun
         return {

@@ -87,6 +87,7 @@ async def _run_admin(
 async def _run_coordinator(app: web.Application) -> AsyncIterator[None]:
     coordinator = app[COORDINATOR]
     await coordinator.start()
+    await app[MONITOR].look()  # what was spent before is told from the first answer on
     tasks = [asyncio.create_task(coordinator.run()), asyncio.create_task(app[MONITOR].run())]
     yield
     for task in tasks:

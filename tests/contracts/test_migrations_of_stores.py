@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import msgpack
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from fedrap_coordinator.domain.decisions import SlotRequest, SlotRule
 from fedrap_coordinator.domain.records import StoredRelease
-from fedrap_coordinator.domain.rounds import Phase
+from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.rounds.releases import load_model
 from fedrap_coordinator.store import migrations
@@ -16,7 +19,9 @@ from fedrap_coordinator.store.engine import open_engine
 from fedrap_coordinator.store.schema import SCHEMA, metadata
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.errors import MalformedMessage
+from fedrap_core.plan import Plan, Privacy
 from fedrap_core.quantize import QuantizedRows
+from fedrap_core.wire.codec import encode_value
 from fedrap_core.wire.releases import model_hash
 from tests.contracts.one_by_one import assign, round_phase
 from tests.contracts.test_stores import device_id, round_id
@@ -208,5 +213,41 @@ async def test_schema_4_gains_support_and_keeps_its_releases(database: str) -> N
     counted = StoredRelease(2, 1, 3, b"two", b"gram", support=b"support")
     await store.add_release(counted, None)
     assert await store.release(None) == counted
+    await store.close()
+    _same_tables(database)
+
+
+async def test_schema_8_learns_what_devices_have_spent_from_the_rules_of_their_rounds(
+    database: str,
+) -> None:
+    store = SqlStore(database)
+    await store.open()
+    await store.add_tokens([bytes([one]) * 32 for one in range(4)], 0.0)
+    for one in range(4):
+        await store.enrol(bytes([one]) * 32, bytes([one]) * 16, b"k" * 65, 0.0)
+    rules = [Privacy(noise=noise, separation=1) for noise in (1.0, 2.0, 0.0)]
+    who = [(1, [0, 1]), (2, [0, 2]), (3, [2])]
+    for (step, devices), rule in zip(who, rules, strict=True):
+        place = bytes([100 + step]) * 16
+        plan = encode_value(Plan(privacy=rule))
+        await store.open_round(Round(place, step, 1, float(step)), plan)
+        asked = [SlotRequest(bytes([one]) * 16) for one in devices]
+        await store.assign_slots(place, asked, SlotRule(step, 10, rule), 0.0)
+        await store.set_phase(place, Phase.ABANDONED, was=Phase.COLLECTING, now=0.0)
+    spent = [1.25, 1.0, math.inf, 0.0]
+    assert [one.spent for one in await store.devices(b"", 9)] == spent
+    for column in ("spent", "last_cost"):
+        drop = sa.text(f"ALTER TABLE device DROP COLUMN {column}")
+        await store.transact(sa.Connection.execute, drop)
+    older = sa.text("UPDATE meta SET value = :value WHERE name = 'schema'")
+    await store.transact(lambda db: db.execute(older, {"value": b"8"}))
+    await store.close()
+    store = SqlStore(database)
+    await store.open()
+    found = await store.devices(b"", 9)
+    assert [one.spent for one in found] == spent
+    assert [one.last_cost for one in found] == [0.25, 1.0, math.inf, 0.0]
+    states = await store.device_states(4, Privacy(noise=1.0, cap=3), 0.0)
+    assert (states.most_spent, states.most_promised) == (math.inf, math.inf)
     await store.close()
     _same_tables(database)

@@ -10,6 +10,7 @@ from fedrap_coordinator.domain.records import Facts, Imported, NewItem, Quality,
 from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.errors import AlreadyReleased
 from fedrap_coordinator.store.protocol import Store
+from fedrap_core.plan import Privacy
 from tests.contracts.one_by_one import add_update, assign, round_phase
 from tests.contracts.test_stores import device_id, round_id
 
@@ -153,7 +154,7 @@ async def test_devices_by_state_are_those_that_the_admission_would_tell(store: S
         assert await assign(store, round_id(number), device_id(who), step, 2, 2, 1.0)
     await store.revoke_device(device_id(3), 1.0)
     await store.renew_device(device_id(4), 2.0, "none")
-    states = await store.device_states(5, 2, 2, 3.0)
+    states = await store.device_states(5, Privacy(separation=2, cap=2), 3.0)
     assert (states.ready, states.resting, states.spent) == (1, 2, 1)
     assert (states.revoked, states.expired, states.waiting) == (1, 1, 0)
     assert states.charged == {0: 3, 1: 2, 2: 1}

@@ -27,7 +27,6 @@ from fedrap_coordinator.domain.rounds import Phase, Round, RoundLimits
 from fedrap_coordinator.domain.sealing_keys import SealKey
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import Privacy
-from fedrap_core.privacy.accounting import charged_epsilon
 
 ROUNDS = 60  # of the history that the dashboard shows
 RELEASES = 60
@@ -506,21 +505,6 @@ def device_figures(states: DeviceStates, tokens: int) -> DeviceFigures:
         for name in ("ready", "resting", "waiting", "spent", "expired", "revoked")
     }
     return DeviceFigures(total=sum(by_state.values()), **by_state, tokens=tokens)
-
-
-def spent_figures(states: DeviceStates, rule: Privacy) -> dict[str, Any]:
-    """What the device that was charged most has spent, by the rule in force."""
-    most = max(states.charged, default=0)
-    return {
-        "most": most,
-        "epsilon": finite(epsilon_after(most, rule)),
-        "devices": {str(times): count for times, count in states.charged.items()},
-    }
-
-
-def epsilon_after(times: int, rule: Privacy) -> float:
-    """Epsilon of a device after so many rounds, as it is charged."""
-    return 0.0 if times == 0 else charged_epsilon(times, rule.charged_noise, rule.delta)
 
 
 def finite(value: float) -> float | None:

@@ -34,7 +34,9 @@ async def statement_of(store: Store, settings: Settings, sources: Sources) -> di
         plan = decode_value(Plan, found[1])
     else:
         plan = settings.plan() if stored is None else plan_after(load_model(stored), settings)
-    return privacy_document(plan, settings.round, task, 0 if stored is None else stored.step)
+    released = 0 if stored is None else stored.step
+    states = await store.device_states(released + 1, plan.privacy, sources.clock())
+    return privacy_document(plan, settings.round, task, released, states)
 
 
 async def export(admin: AdminActions, folder: Path, version: int | None) -> dict[str, str]:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -25,6 +25,8 @@ from fedrap_coordinator.rounds.releases import Model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
+from fedrap_core.privacy.accounting import gaussian_epsilon
+from fedrap_core.privacy.statement import state_policy
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two looks
@@ -104,15 +106,15 @@ class Monitor:
                 "common_items": float(model.common.size),
                 "common_zeros": self._share_of_zeros(model),
             }
-        most = max(self._states.charged, default=0)
+        stated = state_policy(rule, self._states.most_promised)
         waiting, waiting_bytes = self._in_hand()
         return found | {
             "task_rounds": float(self._settings.round.total),
             "round_max_seconds": self._settings.round.max_seconds,
             "database_serves": float(coordinator.is_ready),
             **{f"devices_{name}": float(getattr(self._states, name)) for name in STATES},
-            "epsilon_promised": documents.epsilon_after(rule.cap, rule),
-            "epsilon_spent": documents.epsilon_after(most, rule),
+            "epsilon_promised": stated.epsilon,
+            "epsilon_spent": gaussian_epsilon(math.sqrt(self._states.most_spent), rule.delta),
             "ingest_queue": float(waiting),
             "ingest_queue_bytes": float(waiting_bytes),
         }
@@ -184,19 +186,22 @@ class Monitor:
             return
         self._counted_at, self._counted_step = self._clock(), step
         rule, started = self._coordinator.plan.privacy, self._monotonic()
-        self._states = await self._store.device_states(
-            step, rule.separation, rule.cap, self._clock()
-        )
+        self._states = await self._store.device_states(step, rule, self._clock())
         self._tokens = (await self._store.counts()).tokens
         self._rest = (self._monotonic() - started) / MOST_OF_TIME
+
+    def privacy(self) -> dict[str, Any]:
+        """The privacy guarantee, with what devices had spent when they were counted last."""
+        return self._coordinator.privacy(self._states)
 
     async def document(self) -> Dashboard:
         """Everything that the dashboard shows."""
         await self._count()
         coordinator, store = self._coordinator, self._store
         round_, rows = coordinator.round, await store.rounds(documents.ROUNDS)
-        privacy = coordinator.privacy()
-        privacy["spent"] = documents.spent_figures(self._states, coordinator.plan.privacy)
+        privacy = self.privacy()
+        charged = self._states.charged
+        privacy["spent"]["devices"] = {str(times): count for times, count in charged.items()}
         return Dashboard(
             at=self._clock(),
             program=documents.program_version(),

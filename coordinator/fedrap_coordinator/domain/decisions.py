@@ -16,6 +16,7 @@ from fedrap_coordinator.domain.records import DeviceRecord
 from fedrap_coordinator.domain.rounds import Phase, RoundCounts
 from fedrap_core.participation import why_not
 from fedrap_core.plan import Privacy
+from fedrap_core.privacy.accounting import step_cost
 from fedrap_core.wire import problems
 from fedrap_core.wire.problems import Problem
 
@@ -106,7 +107,7 @@ def assign_slots(
         elif (problem := _why_no_slot(known, rule, batch.counts, now)) is not None:
             result = SlotResult(known, problem)
         else:
-            known = _charged(known, rule.step)
+            known = _charged(known, rule)
             batch.counts = batch.counts.with_assigned()
             batch.devices[request.device] = known
             batch.assigned.append(request.device)
@@ -127,10 +128,19 @@ def _why_no_slot(
     return problem
 
 
-def _charged(known: DeviceRecord, step: int) -> DeviceRecord:
-    """The step of an abandoned round that is tried again was charged before."""
-    times = known.participations + (known.last_step != step)
-    return replace(known, participations=times, last_step=step)
+def _charged(known: DeviceRecord, rule: SlotRule) -> DeviceRecord:
+    """The step of an abandoned round that is tried again is charged once, by the dearer rule."""
+    cost = step_cost(rule.privacy.charged_noise)
+    if known.last_step == rule.step:
+        more = cost - known.last_cost if cost > known.last_cost else 0.0
+        return replace(known, spent=known.spent + more, last_cost=known.last_cost + more)
+    return replace(
+        known,
+        participations=known.participations + 1,
+        last_step=rule.step,
+        spent=known.spent + cost,
+        last_cost=cost,
+    )
 
 
 def add_updates(

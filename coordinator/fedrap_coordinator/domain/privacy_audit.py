@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from fedrap_coordinator.domain.records import Charge, RoundRow
+from fedrap_coordinator.domain.records import Charge, DeviceStates, RoundRow
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_core.errors import FedRapError
 from fedrap_core.plan import Plan, Privacy
+from fedrap_core.privacy.accounting import step_cost
 from fedrap_core.wire.codec import decode_value
 
 MOST_VIOLATIONS = 100  # that are listed
@@ -61,6 +62,26 @@ class PrivacyAudit:
     def numbers(self) -> Mapping[bytes, int]:
         """A number for each device, for one export only."""
         return {device: number for number, device in enumerate(sorted(self._histories), 1)}
+
+
+def with_costs(states: DeviceStates, spent: Mapping[int, float], rule: Privacy) -> DeviceStates:
+    """What devices have spent at the most, and will have spent if they take part as `rule` lets.
+
+    Args:
+        states: the same devices by state.
+        spent: mu^2 of the device that has most, by how often devices took part.
+        rule: of the steps that are to come.
+    """
+    cost = step_cost(rule.charged_noise)
+    to_come = [
+        so_far + (rule.cap - times) * cost if times < rule.cap else so_far
+        for times, so_far in spent.items()
+    ]
+    return replace(
+        states,
+        most_spent=max(spent.values(), default=0.0),
+        most_promised=max(to_come, default=0.0),
+    )
 
 
 def privacy_of(row: RoundRow) -> Privacy | None:

@@ -29,6 +29,8 @@ class DeviceRecord:
     valid_until: float = math.inf  # of its certificate
     level: str = "none"  # of its attestation
     revoked_at: float | None = None
+    spent: float = 0.0  # mu^2 of all it was charged for, each step by the rule it was made under
+    last_cost: float = 0.0  # of `last_step`, the dearest rule that it was tried under
     enrolled_at: float = field(default=0.0, compare=False)
     last_nonce: int = field(default=0, compare=False)
 
@@ -216,6 +218,8 @@ class DeviceStates:
     expired: int = 0
     revoked: int = 0
     charged: Mapping[int, int] = field(default_factory=dict)  # participations -> devices
+    most_spent: float = 0.0  # mu^2 of the device that was charged most
+    most_promised: float = 0.0  # and of the one that will be, if all take part as often as they may
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from fedrap_coordinator.domain.records import DeviceRecord
 from fedrap_coordinator.http import openapi
+from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.http.limits import ATTESTED, SMALL, RequestLimits
 from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.http.problems import answer_for
@@ -88,7 +89,7 @@ async def get_openapi(request: web.Request) -> web.Response:
 
 async def get_privacy(request: web.Request) -> web.Response:
     """The privacy guarantee of every device, and on what it rests."""
-    return web.json_response(request.app[COORDINATOR].privacy())
+    return web.json_response(request.app[MONITOR].privacy())
 
 
 async def post_enrol(request: web.Request) -> web.Response:

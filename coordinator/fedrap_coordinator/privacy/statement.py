@@ -7,15 +7,24 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_core.plan import Plan
+from fedrap_core.privacy.accounting import gaussian_epsilon
 from fedrap_core.privacy.statement import state_policy
 from fedrap_core.wire.codec import encode_value
 
 
-def privacy_document(plan: Plan, limits: RoundLimits, task: bytes, released: int) -> dict[str, Any]:
-    """The privacy guarantee under `plan`, as JSON can carry it: unbounded numbers are null."""
-    stated = asdict(state_policy(plan.privacy))
+def privacy_document(
+    plan: Plan, limits: RoundLimits, task: bytes, released: int, states: DeviceStates
+) -> dict[str, Any]:
+    """The privacy guarantee, as JSON can carry it: unbounded numbers are null.
+
+    Of the steps to come it goes by `plan`, of those that were made by the rules of then.
+    """
+    stated = asdict(state_policy(plan.privacy, states.most_promised))
+    most = max(states.charged, default=0)
+    spent = gaussian_epsilon(math.sqrt(states.most_spent), plan.privacy.delta)
     for name in ("mu", "epsilon"):
         stated[name] = stated[name] if math.isfinite(stated[name]) else None
     return {
@@ -30,5 +39,6 @@ def privacy_document(plan: Plan, limits: RoundLimits, task: bytes, released: int
             "max_updates": limits.max_updates,
         },
         **stated,
+        "spent": {"most": most, "epsilon": spent if math.isfinite(spent) else None},
         "amplified_epsilon": None,  # nothing is claimed from sampling
     }

@@ -9,6 +9,7 @@ from typing import Any
 from fedrap_coordinator.domain import retry_hints
 from fedrap_coordinator.domain.decisions import Submission, SubmissionResult
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
+from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts, RoundLimits
 from fedrap_coordinator.errors import ConfigError, Refusal, StoreGone
 from fedrap_coordinator.identity.authentication import SignedRequest
@@ -205,11 +206,11 @@ class Coordinator:
         """The items from row `start` on as a message, and compressed where that is at hand."""
         return self._downloads.catalogue(start)
 
-    def privacy(self) -> dict[str, Any]:
-        """The privacy guarantee under the plan in force; spec 5.7."""
+    def privacy(self, states: DeviceStates) -> dict[str, Any]:
+        """The privacy guarantee of devices in these states, under the plan in force; spec 5.7."""
         driver = self._driver
         released = 0 if driver.model is None else driver.model.stored.step
-        return privacy_document(driver.plan, self._settings.round, driver.task, released)
+        return privacy_document(driver.plan, self._settings.round, driver.task, released, states)
 
     async def add_items(self, items: Sequence[str]) -> int:
         """New items get rows at once, and numbers in C with the next release.

@@ -17,6 +17,7 @@ from fedrap_coordinator.domain.decisions import (
     Submission,
     SubmissionResult,
 )
+from fedrap_coordinator.domain.privacy_audit import with_costs
 from fedrap_coordinator.domain.records import (
     AT_ONCE,
     AdminRecord,
@@ -543,14 +544,16 @@ class MemoryStore:
         )[:rounds]
         return {one.id: dict(self._refusals[one.id]) for one in order if one.id in self._refusals}
 
-    async def device_states(self, step: int, separation: int, cap: int, now: float) -> DeviceStates:
-        known = self._devices.values()
-        sums = Counter(_state(one, step, separation, cap, now) for one in known)
+    async def device_states(self, step: int, rule: Privacy, now: float) -> DeviceStates:
+        known, spent = self._devices.values(), dict[int, float]()
+        sums = Counter(_state(one, step, rule, now) for one in known)
         charged = Counter(one.participations for one in known)
-        return DeviceStates(**sums, charged=dict(sorted(charged.items())))
+        for one in known:
+            spent[one.participations] = max(spent.get(one.participations, 0.0), one.spent)
+        return with_costs(DeviceStates(**sums, charged=dict(sorted(charged.items()))), spent, rule)
 
 
-def _state(known: DeviceRecord, step: int, separation: int, cap: int, now: float) -> str:
+def _state(known: DeviceRecord, step: int, rule: Privacy, now: float) -> str:
     """What keeps a device from a slot in `step`, in the order in which `decisions` asks."""
     if known.revoked_at is not None:
         return "revoked"
@@ -558,7 +561,6 @@ def _state(known: DeviceRecord, step: int, separation: int, cap: int, now: float
         return "expired"
     if known.last_step == step:  # it has its slot
         return "resting"
-    rule = Privacy(separation=separation, cap=cap)
     problem = why_not(known.last_step, known.participations, step, rule)
     if problem is None:
         problem = decisions.why_too_new(

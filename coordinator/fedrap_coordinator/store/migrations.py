@@ -8,7 +8,9 @@ makes it as it is today, so a later step asks whether its column is there alread
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -16,6 +18,10 @@ import sqlalchemy as sa
 
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.store import schema as t
+from fedrap_core.errors import FedRapError
+from fedrap_core.plan import Plan
+from fedrap_core.privacy.accounting import step_cost
+from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.releases import pack_entries
 
 _LOCK = 0x66656472  # of PostgreSQL: two processes that start at once make one schema
@@ -126,6 +132,38 @@ def to_schema_8(db: sa.Connection) -> None:
         _run(db, _add_column(db, t.release_fact.c.updates))
 
 
+def to_schema_9(db: sa.Connection) -> None:
+    """What each device has spent, by the rules that the rounds it was charged for were opened with.
+
+    A round whose rule cannot be read any more, and a charge whose round is gone, count as without
+    a guarantee: less would be claimed without knowing it.
+    """
+    for column in (t.device.c.spent, t.device.c.last_cost):
+        if not _has_column(db, column):
+            _run(db, f"ALTER TABLE device ADD COLUMN {column.name} FLOAT NOT NULL DEFAULT 0")
+    a, r, d = t.assignment.c, t.round_.c, t.device.c
+    rules = {bytes(row.id): (row.step, _cost(bytes(row.plan))) for row in db.execute(
+        sa.select(r.id, r.step, r.plan)
+    )}  # fmt: skip
+    known = sa.select(d.id, d.participations, d.last_step).where(d.participations > 0)
+    for device in db.execute(known).all():
+        costs: dict[int, float] = {}
+        for place in db.scalars(sa.select(a.round_id).where(a.device_id == device.id)):
+            step, cost = rules.get(bytes(place), (-1, math.inf))
+            costs[step] = max(cost, costs.get(step, 0.0))
+        lost = len(costs) < device.participations
+        spent = math.inf if lost else sum(costs.values())
+        last = costs.get(device.last_step, 0.0)
+        db.execute(t.device.update().where(d.id == device.id).values(spent=spent, last_cost=last))
+
+
+def _cost(plan: bytes) -> float:
+    try:
+        return step_cost(decode_value(Plan, plan).privacy.charged_noise)
+    except FedRapError:
+        return math.inf
+
+
 STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: to_schema_2,
     3: to_schema_3,
@@ -134,6 +172,7 @@ STEPS: dict[int, Callable[[sa.Connection], None]] = {
     6: to_schema_6,
     7: to_schema_7,
     8: to_schema_8,
+    9: to_schema_9,
 }
 
 
@@ -157,7 +196,7 @@ def _written() -> bytes:
     return b"%d" % t.SCHEMA
 
 
-def _has_column(db: sa.Connection, column: sa.Column[bytes]) -> bool:
+def _has_column(db: sa.Connection, column: sa.Column[Any]) -> bool:
     known = sa.inspect(db).get_columns(column.table.name)
     return column.name in {one["name"] for one in known}
 

@@ -43,6 +43,7 @@ from fedrap_coordinator.domain.records import (
     Ticket,
 )
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
+from fedrap_core.plan import Privacy
 
 
 class Store(Protocol):
@@ -368,8 +369,6 @@ class Store(Protocol):
         """What was refused in the last rounds."""
         ...
 
-    def device_states(
-        self, step: int, separation: int, cap: int, now: float
-    ) -> Awaitable[DeviceStates]:
-        """Devices by what keeps them from a slot in `step`."""
+    def device_states(self, step: int, rule: Privacy, now: float) -> Awaitable[DeviceStates]:
+        """Devices by what keeps them from a slot in `step`, and what they have spent at most."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 8  # migrations.py brings older databases here
+SCHEMA = 9  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -39,6 +39,8 @@ device = sa.Table(
     sa.Column("valid_until", sa.Float, nullable=False, server_default="9e18"),  # certificate
     sa.Column("level", sa.String(40), nullable=False, server_default="none"),  # attestation
     sa.Column("revoked_at", sa.Float),
+    sa.Column("spent", sa.Float, nullable=False, server_default="0"),  # mu^2, by the rules of then
+    sa.Column("last_cost", sa.Float, nullable=False, server_default="0"),  # of last_step
 )
 
 round_ = sa.Table(

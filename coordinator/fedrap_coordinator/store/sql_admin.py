@@ -13,6 +13,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from fedrap_coordinator.domain.privacy_audit import with_costs
 from fedrap_coordinator.domain.records import (
     AdminRecord,
     AuditEntry,
@@ -22,6 +23,7 @@ from fedrap_coordinator.domain.records import (
 )
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import insert_once
+from fedrap_core.plan import Privacy
 
 T = TypeVar("T")
 
@@ -154,14 +156,12 @@ def refusals(db: sa.Connection, rounds: int) -> Mapping[bytes, Mapping[str, int]
     return found
 
 
-def device_states(
-    db: sa.Connection, step: int, separation: int, cap: int, now: float
-) -> DeviceStates:
+def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> DeviceStates:
     """One pass over the devices; the order of the cases is that of `decisions`.
 
     Independent of `participation.why_not` on purpose, and tested against it.
     """
-    d = t.device.c
+    d, cap, separation = t.device.c, rule.cap, rule.separation
     waiting = sa.or_(d.not_before > now, sa.and_(d.first_step > step, d.free_at > now))
     state = sa.case(
         (d.revoked_at.is_not(None), "revoked"),
@@ -172,10 +172,14 @@ def device_states(
         (waiting, "waiting"),
         else_="ready",
     ).label("state")
-    counted = sa.select(state, d.participations, sa.func.count().label("n"))
+    counted = sa.select(
+        state, d.participations, sa.func.count().label("n"), sa.func.max(d.spent).label("spent")
+    )
     sums: dict[str, int] = {}
     charged: dict[int, int] = {}
+    spent: dict[int, float] = {}  # participations -> mu^2 of the device that has most
     for row in db.execute(counted.group_by(state, d.participations)):
         sums[row.state] = sums.get(row.state, 0) + row.n
         charged[row.participations] = charged.get(row.participations, 0) + row.n
-    return DeviceStates(**sums, charged=dict(sorted(charged.items())))
+        spent[row.participations] = max(spent.get(row.participations, 0.0), row.spent)
+    return with_costs(DeviceStates(**sums, charged=dict(sorted(charged.items()))), spent, rule)

@@ -158,7 +158,7 @@ def charge(db: sa.Connection, devices: Iterable[DeviceRecord]) -> None:
     rows = [
         {
             "device": one.id, "nonce": one.last_nonce, "times": one.participations,
-            "step": one.last_step,
+            "step": one.last_step, "cost": one.spent, "last": one.last_cost,
         }
         for one in devices
     ]  # fmt: skip
@@ -173,6 +173,8 @@ _CHARGE = (
         last_nonce=sa.bindparam("nonce"),
         participations=sa.bindparam("times"),
         last_step=sa.bindparam("step"),
+        spent=sa.bindparam("cost"),
+        last_cost=sa.bindparam("last"),
     )
 )
 

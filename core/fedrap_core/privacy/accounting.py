@@ -46,6 +46,11 @@ def gaussian_mu(participations: int, noise: float) -> float:
     return math.sqrt(participations) / noise if noise > 0 else math.inf
 
 
+def step_cost(noise: float) -> float:
+    """mu^2 of one participation, which adds up over steps of any rules; infinite without noise."""
+    return noise**-2 if noise > 0 else math.inf
+
+
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """The delta of a mu-Gaussian mechanism at `epsilon` (Balle and Wang 2018, Eq. 6)."""
     near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fedrap_core.plan import Privacy
-from fedrap_core.privacy.accounting import charged_epsilon, gaussian_mu
+from fedrap_core.privacy.accounting import charged_epsilon, gaussian_epsilon, step_cost
 
 UNIT = "one device with everything it ever recorded"
 ADJACENCY = "zero-out: all contributions of the device replaced by zeros"
@@ -46,8 +46,14 @@ class Statement:
     trusted: tuple[Trust, ...]
 
 
-def state_policy(rule: Privacy) -> Statement:
-    """What `rule` guarantees to a device that takes part as often as it may."""
+def state_policy(rule: Privacy, promised: float = 0.0) -> Statement:
+    """What `rule` guarantees to a device that takes part as often as it may.
+
+    `promised` is mu^2 of the device that will have most in the end, where earlier steps were made
+    under other rules: the larger of the two is stated.
+    """
+    under_rule = rule.cap * step_cost(rule.charged_noise)
+    mu = math.sqrt(max(under_rule, promised))
     return Statement(
         unit=UNIT,
         adjacency=ADJACENCY,
@@ -59,9 +65,9 @@ def state_policy(rule: Privacy) -> Statement:
         row_clip=rule.row_clip,
         clip_adapts=rule.adapt is not None,
         delta=rule.delta,
-        mu=gaussian_mu(rule.cap, rule.charged_noise),
-        epsilon=charged_epsilon(rule.cap, rule.charged_noise, rule.delta),
-        assumptions=_assumptions(rule),
+        mu=mu,
+        epsilon=gaussian_epsilon(mu, rule.delta),
+        assumptions=_assumptions(rule, promised > under_rule * (1 + 1e-9)),
         trusted=tuple(Trust(who, what) for who, what in TRUSTED),
     )
 
@@ -76,7 +82,7 @@ def guarantee_in_words(rule: Privacy) -> str:
     )
 
 
-def _assumptions(rule: Privacy) -> tuple[str, ...]:
+def _assumptions(rule: Privacy, other_rules: bool) -> tuple[str, ...]:
     if rule.noise == 0:
         return ("noise is 0: there is no privacy guarantee",)
     found = [
@@ -84,7 +90,10 @@ def _assumptions(rule: Privacy) -> tuple[str, ...]:
         f"no device is in more than {rule.cap} releases, nor in two less than {rule.separation} "
         "steps apart; the coordinator and the device both see to it",
         "the aggregator clips every update, adds the noise and lets nobody see a sum without it",
-        "every release was made under this policy, and a person has one device",
+        "every release was made under this policy, and a person has one device"
+        if not other_rules
+        else "earlier steps were made under other rules: what they cost is in epsilon, also where "
+        "there was no noise and so no guarantee; a person has one device",
     ]
     if len(rule.coefficients) > 1:
         norm = math.hypot(*rule.coefficients)

@@ -6,6 +6,7 @@ from fedrap_coordinator.admin.monitor import MOST_OF_TIME, SLOW_SECONDS
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.store.memory import MemoryStore
+from fedrap_core.plan import Privacy
 from testkit.harness import serve, small_settings
 
 TAKES = 0.15  # seconds: as long as that many devices would
@@ -17,10 +18,10 @@ class LargeStore(MemoryStore):
     counted = 0
     takes = passed = 0.0
 
-    async def device_states(self, step: int, separation: int, cap: int, now: float) -> DeviceStates:
+    async def device_states(self, step: int, rule: Privacy, now: float) -> DeviceStates:
         self.counted += 1
         self.passed += self.takes
-        return await super().device_states(step, separation, cap, now)
+        return await super().device_states(step, rule, now)
 
 
 async def _looks(takes: float, ages: list[float]) -> list[int]:

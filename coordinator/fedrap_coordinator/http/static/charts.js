@@ -87,13 +87,12 @@ export function lineChart({ points, title, show, top = null, kind = "", width = 
 }
 
 // Half a circle: how much of the whole is used.
-export function gauge({ share, title, word, note }) {
+export function gauge({ share, title, word, note, kind }) {
   const svg = canvas(240, 138, title);
   const radius = 96, length = Math.PI * radius;
   const arc = `M${120 - radius},120 A${radius},${radius} 0 0 1 ${120 + radius},120`;
   svg.append(draw("path", { class: "back", d: arc, "stroke-width": 16, "stroke-linecap": "round" }));
   if (share > 0) {
-    const kind = share >= 1 ? "all" : share >= 0.8 ? "much" : "";
     svg.append(draw("path", {
       class: `arc ${kind}`, d: arc, "stroke-width": 16, "stroke-linecap": "round",
       "stroke-dasharray": `${Math.max(0.5, length * Math.min(1, share))} ${length}`,

@@ -59,8 +59,19 @@ export function showRound(o) {
     ]));
 }
 
+// How much an epsilon guarantees, in a word, and how it is drawn: only a good one in a calm colour.
+const BANDS = [
+  { upTo: 1, word: "strong", kind: "" }, { upTo: 4, word: "fair", kind: "" },
+  { upTo: 10, word: "weak", kind: "much" }, { upTo: Infinity, word: "hardly any", kind: "all" },
+];
+const NONE = { word: "none", kind: "all" };
+export const band = (value) => (value === null ? NONE : BANDS.find((one) => value <= one.upTo));
+
 // What epsilon means, without a letter: odds, as a reader can check them.
 function claim(p) {
+  if (p.epsilon === null && p.noise > 0) {
+    return "There is no privacy guarantee: steps were made without noise, and those who took part in them have none for good.";
+  }
   if (p.epsilon === null) {
     return "Noise is off, so there is no privacy guarantee. Updates are sealed and summed, and the sums are published as they are.";
   }
@@ -78,13 +89,15 @@ export function showPrivacy(o) {
     gauge({
       share: bounded ? p.spent.epsilon / p.epsilon : used,
       word: bounded ? `ε ${epsilon(p.spent.epsilon)}` : "no ε",
-      note: bounded ? `spent of ${epsilon(p.epsilon)} guaranteed` : "noise is 0",
+      note: bounded ? `spent of ${epsilon(p.epsilon)} guaranteed` : "no guarantee",
       title: bounded
-        ? `Privacy budget: the device charged most has spent epsilon ${epsilon(p.spent.epsilon)} of ${epsilon(p.epsilon)}`
-        : "No privacy budget: noise is 0",
+        ? `Privacy budget: the device charged most has spent epsilon ${epsilon(p.spent.epsilon)} of ${epsilon(p.epsilon)}, a guarantee that is ${band(p.epsilon).word}`
+        : "No privacy guarantee",
+      kind: band(p.epsilon).kind,
     }),
     make("p", {}, claim(p)),
     facts([
+      ["Guarantee", `${band(p.epsilon).word}${bounded ? ` (ε ${epsilon(p.epsilon)}; up to 1 strong, 4 fair, 10 weak)` : ""}`],
       ["A device joins", `at most ${count(p.cap)} rounds, one in ${count(p.separation)}`],
       ["Charged most", `${count(p.spent.most)} of ${count(p.cap)} rounds`],
       ["Devices at the end of it", count(o.devices.spent)],
