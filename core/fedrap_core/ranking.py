@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fedrap_core.model import CommonItems, Floats, Rows
 from fedrap_core.plan import Scoring, sequence_scoring
-from fedrap_core.sequence.user import SequenceUser
+from fedrap_core.sequence.user import SequenceUser, sequence_reasons
 from fedrap_core.solve.user import UserRepresentation, shared_parts, smoothed
 
 SHORTLIST = 1000
@@ -185,10 +185,9 @@ def explain(
         return Reasons(taste.items, shared, personal)
     places = {int(item): place for place, item in enumerate(taste.items)}
     sequence = np.zeros(len(taste.items))  # items that are too old for the window have none
-    sequence[[places[int(item)] for item in part.items]] = (
-        mix.sequence * part.pieces @ common.sequence.take(rows)[0]
-    )
-    popularity = mix.sequence * mix.kappa * float(common.sequence.bias[row])
+    why = sequence_reasons(part, common.sequence, rows, mix.kappa)
+    sequence[[places[int(item)] for item in part.items]] = mix.sequence * why.history[0]
+    popularity = mix.sequence * float(why.popularity[0])
     return Reasons(taste.items, mix.solve * shared, mix.solve * personal, sequence, popularity)
 
 

@@ -64,7 +64,8 @@ def sequence_scores(user: SequenceUser, items: SequenceItems, kappa: float) -> V
 
 
 def sequence_reasons(
-    user: SequenceUser, items: SequenceItems, rows: Rows, kappa: float
+    user: SequenceUser, items: SequenceItems | SequenceRows, rows: Rows, kappa: float
 ) -> SequenceReasons:
     """Why items `rows` have the scores they have."""
-    return SequenceReasons(items.outputs[rows] @ user.pieces.T, kappa * items.bias[rows])
+    bias = np.asarray(items.bias[rows], dtype=np.float64)
+    return SequenceReasons(items.take(rows) @ user.pieces.T, kappa * bias)
