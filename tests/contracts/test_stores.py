@@ -66,10 +66,28 @@ async def finish(store: Store, round_: bytes, phase: Phase, step: int) -> None:
         await store.set_phase(round_, phase)
 
 
+async def test_rounds_come_by_step_whatever_the_clock_said(store: Store) -> None:
+    """Forty days ahead, two hours back, and right again."""
+    clocks = [10.0, 40 * 86400.0, 5.0, 20.0]
+    for step, at in enumerate(clocks, 1):
+        number = round_id(step)
+        await store.open_round(Round(number, step, 1, at), b"plan")
+        await store.set_phase(number, Phase.ABANDONED, was=Phase.COLLECTING, now=at)
+    again = round_id(9)  # step 4 once more, by a clock that lags
+    await store.open_round(Round(again, 4, 1, 1.0), b"plan")
+    await store.add_refusals(round_id(2), {"too-soon": 1})
+    await store.add_refusals(again, {"too-soon": 2})
+    rows = await store.rounds(10)
+    assert [row.step for row in rows] == [4, 4, 3, 2, 1]
+    assert rows[0].id == again
+    assert set(await store.refusals(3)) == {again}
+
+
 async def test_a_probe_leaves_nothing_behind(store: Store) -> None:
     before = await store.counts()
     await store.probe()
     await store.probe()
+    await store.give_back()
     assert store.serves
     assert await store.counts() == before
 

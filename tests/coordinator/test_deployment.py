@@ -60,9 +60,12 @@ def test_the_dockerfile_copies_what_there_is_and_installs_extras_that_exist() ->
     for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE):
         assert all((root / one).exists() for one in line.split()), line
     project = (root / "pyproject.toml").read_text()
-    (extras,) = re.findall(r"'\.\[([\w,]+)\]'", text)
-    for extra in extras.split(","):
-        assert re.search(rf"^{extra} = ", project, re.MULTILINE)
+    installed = re.findall(r"\./packaging/([\w-]+)(?:\[([\w,]+)\])?", text)
+    assert [name for name, _ in installed] == ["fedrap-light", "fedrap-coordinator"]
+    for name, extras in installed:
+        assert (root / "packaging" / name / "pyproject.toml").exists()
+        for extra in filter(None, extras.split(",")):
+            assert re.search(rf"^{extra} = ", project, re.MULTILINE)
     (path,) = re.findall(r"127\.0\.0\.1:8470(/\w+)", text)
     assert path == "/healthz"
 

@@ -75,7 +75,7 @@ def test_without_a_user_vector_the_rows_of_d_are_zero() -> None:
     assert not personal.vectors(np.zeros(3)).any()
 
 
-@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf, 1.1e6])
+@pytest.mark.parametrize("weight", [0.0, -1.1e6, np.nan, np.inf, 1.1e6])
 def test_a_weight_that_means_nothing_is_refused(weight: float) -> None:
     with pytest.raises(WrongShape):
         history_of(1, 2, weights=[1.0, weight])

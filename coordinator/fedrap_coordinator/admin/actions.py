@@ -163,7 +163,7 @@ class AdminActions:
 
     async def _opened_rounds(self) -> list[RoundRow]:
         """All, in the order in which they were opened."""
-        return sorted(await self.store.rounds(ALL_ROUNDS), key=lambda row: row.opened_at)
+        return [*reversed(await self.store.rounds(ALL_ROUNDS))]
 
     def _summary(self, rows: list[RoundRow], audit: PrivacyAudit) -> documents.Ledger:
         total, cap = self.settings.round.total, self.settings.privacy.cap

@@ -6,6 +6,7 @@ functions that fill them from what the store gives.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import math
 from collections.abc import Mapping, Sequence
@@ -365,11 +366,11 @@ class Dashboard(Answer):
 
 
 def program_version() -> str:
-    """Of this distribution; unknown when it runs from a bare folder."""
-    try:
-        return importlib.metadata.version("fedrap")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+    """Of the distribution that has this package; unknown when it runs from a bare folder."""
+    for name in ("fedrap-coordinator", "fedrap"):  # as published, and all of a checkout
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return "unknown"
 
 
 def open_round(round_: Round, limits: RoundLimits) -> OpenRound:

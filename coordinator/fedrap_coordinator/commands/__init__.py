@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fedrap_coordinator.admin import table
+from fedrap_coordinator.admin.documents import program_version
 from fedrap_coordinator.admin.export import statement_of
 from fedrap_coordinator.commands.data import add_operator_commands
 from fedrap_coordinator.commands.identity import add_identity_commands, add_ledger
@@ -46,7 +46,7 @@ def run(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrap-coordinator", description=__doc__)
     parser.add_argument("--config", type=Path, help=f"settings in TOML (default: {CONFIG})")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {version('fedrap')}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {program_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     add_init(commands)

@@ -28,7 +28,7 @@ from fedrap_coordinator.commands.output import (
 )
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.sources import SYSTEM
-from fedrap_coordinator.store.engine import copy_database
+from fedrap_coordinator.store.engine import copy_database, maintain_database
 from fedrap_core.privacy.statement import guarantee_in_words
 
 _FILE = ".csv, .json, .jsonl or one id a line; - is stdin"
@@ -75,6 +75,7 @@ def add_operator_commands(commands: Any) -> None:
 
     saved = add_action(commands, "backup", "copy a SQLite database while it is in use", _backup)
     saved.add_argument("file", type=Path, help="to write; must not be there")
+    add_action(commands, "maintain", "give the room of what is gone back to the disk", _maintain)
 
     out = add_action(commands, "export", "C, items, rounds and the guarantee, as files", _export)
     out.add_argument("folder", type=Path, help="made if it is not there; must be empty")
@@ -216,6 +217,14 @@ def _backup(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"written": str(path), "bytes": path.stat().st_size})
     say(f"wrote {path}; keep a copy of the keys too, elsewhere")
+    return 0
+
+
+def _maintain(arguments: argparse.Namespace) -> int:
+    before, after = maintain_database(settings_of(arguments).database)
+    if arguments.json:
+        print_json({"bytes_before": before, "bytes_after": after})
+    say(f"{before / 1e6:.1f} MB before, {after / 1e6:.1f} MB now")
     return 0
 
 

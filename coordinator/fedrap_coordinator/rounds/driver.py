@@ -385,6 +385,7 @@ class RoundDriver:
         self._adopt(None)
         kept = self._settings.releases
         await self._store.prune_releases(kept.keep, kept.keep_states)
+        await self._store.give_back()  # bodies of the round are gone, and an old release
 
     async def _next_release(self, round_: Round, model: Model) -> Model:
         """The version after `model`, from what the round collected. Nothing is written here.

@@ -14,13 +14,15 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from fedrap_coordinator.errors import StoreUnavailable
 
 CONNECTIONS = 8  # of one process to PostgreSQL
 READS = "fedrap_reads"  # the option of a connection that only reads
 SYNCHRONOUS = "FULL"  # of SQLite
+PAGES_AT_ONCE = 500  # of SQLite, 2 MB: given back after a release
+_INCREMENTAL = 2  # how SQLite calls auto_vacuum=INCREMENTAL
 _SQLITE = ("sqlite", "sqlite+pysqlite")
 _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
@@ -89,6 +91,56 @@ def _private_file(path: Path) -> None:
         path.chmod(path.stat().st_mode & ~0o077)
 
 
+def give_back(db: sa.Connection) -> None:
+    """Give pages that hold nothing any more back to the disk; a few, so that nobody waits long."""
+    if db.dialect.name == "sqlite":
+        free = int(db.exec_driver_sql("PRAGMA freelist_count").scalar() or 0)
+        for _ in range(min(free, PAGES_AT_ONCE)):
+            # SQLite goes on with the next page when it is stepped again, and Python's module steps
+            # once: of a larger number the first page alone would be given back.
+            db.exec_driver_sql("PRAGMA incremental_vacuum(1)")
+
+
+def maintain_database(url: str) -> tuple[int, int]:
+    """Give back all the room that nothing is kept in: bytes before, and after.
+
+    A SQLite file of a version that could not give pages back is written anew once, for which the
+    disk needs as much room again. Others may go on meanwhile; they wait for writes.
+
+    Raises:
+        StoreUnavailable: there is no database, or another has it for itself.
+    """
+    engine = open_engine(url).execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        with engine.connect() as db:
+            if engine.dialect.name == "postgresql":
+                return _maintain_postgresql(db)
+            path = Path(engine.url.database or "")
+            before = path.stat().st_size
+            raw = db.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            if raw.execute("PRAGMA auto_vacuum").fetchone() == (_INCREMENTAL,):
+                raw.executescript("PRAGMA incremental_vacuum")
+            else:
+                raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
+                raw.execute("VACUUM")
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return before, path.stat().st_size
+    except (DBAPIError, sqlite3.Error) as error:
+        raise StoreUnavailable(f"the database could not be maintained: {error}") from error
+    finally:
+        engine.dispose()
+
+
+def _maintain_postgresql(db: sa.Connection) -> tuple[int, int]:
+    """VACUUM marks room as free for what comes; it makes files shorter only at their ends."""
+    size = sa.text("SELECT pg_database_size(current_database())")
+    before = int(db.scalar(size) or 0)
+    db.execute(sa.text("VACUUM (ANALYZE)"))
+    return before, int(db.scalar(size) or 0)
+
+
 def without_password(url: str) -> str:
     """The URL as it may be shown.
 
@@ -106,9 +158,17 @@ def _make_private(path: Path, *_: Any) -> None:
 
 
 def _sqlite_pragmas(connection: Any, _record: Any) -> None:
-    """WAL: readers do not wait. FULL: a commit is on the disk, also when the power fails."""
+    """WAL: readers do not wait. FULL: a commit is on the disk, also when the power fails.
+
+    auto_vacuum is for a file that is made now: freed pages can be given back a few at a time.
+    """
     connection.isolation_level = None  # the begin event below starts transactions
-    for pragma in ("journal_mode=WAL", f"synchronous={SYNCHRONOUS}", "busy_timeout=10000"):
+    for pragma in (
+        "auto_vacuum=INCREMENTAL",
+        "journal_mode=WAL",
+        f"synchronous={SYNCHRONOUS}",
+        "busy_timeout=10000",
+    ):
         connection.execute(f"PRAGMA {pragma}")
 
 

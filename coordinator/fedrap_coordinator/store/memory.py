@@ -100,6 +100,9 @@ class MemoryStore:
     async def probe(self) -> None:
         pass
 
+    async def give_back(self) -> None:
+        pass
+
     async def open(self) -> None:
         pass
 
@@ -294,7 +297,7 @@ class MemoryStore:
                 round_.id, round_.step, round_.release, phase, plan, opened, *counts, closed
             )
             found.append(row)
-        return sorted(found, key=lambda row: (row.opened_at, row.id), reverse=True)[:count]
+        return sorted(found, key=_age, reverse=True)[:count]
 
     async def charges(self, round_id: bytes) -> AsyncIterator[Sequence[Charge]]:
         came, assigned = self._updates.get(round_id, {}), self._assigned.get(round_id, set())
@@ -535,7 +538,7 @@ class MemoryStore:
     async def refusals(self, rounds: int) -> Mapping[bytes, Mapping[str, int]]:
         order = sorted(
             (round_ for round_, _ in self._rounds.values()),
-            key=lambda one: (one.opened_at, one.id),
+            key=_age,
             reverse=True,
         )[:rounds]
         return {one.id: dict(self._refusals[one.id]) for one in order if one.id in self._refusals}
@@ -562,3 +565,8 @@ def _state(known: DeviceRecord, step: int, separation: int, cap: int, now: float
             known.first_step, known.not_before, known.free_at, step, now
         )
     return _STATES[problem]
+
+
+def _age(one: Round | RoundRow) -> tuple[int, bool, float, bytes]:
+    """As schema.NEWEST_ROUND_FIRST has it, the oldest first."""
+    return one.step, one.phase is not Phase.ABANDONED, one.opened_at, one.id

@@ -58,6 +58,10 @@ class Store(Protocol):
         """Write a little and take it back; raises StoreGone while the database does not serve."""
         ...
 
+    def give_back(self) -> Awaitable[None]:
+        """Give some of the room that nothing is kept in any more back to the disk."""
+        ...
+
     async def open(self) -> None:
         """Ready for use; refuses a database of another schema with StoreUnavailable."""
         ...

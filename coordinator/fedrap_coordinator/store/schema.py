@@ -92,6 +92,14 @@ learner = sa.Table(  # state of the sequence part with a release, in pieces
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
 
+# By step, for clocks jump; of the rounds of one step all but the last were abandoned.
+NEWEST_ROUND_FIRST = (
+    round_.c.step.desc(),
+    (round_.c.phase == "abandoned").asc(),
+    round_.c.opened_at.desc(),
+    round_.c.id.desc(),
+)
+
 release_fact = sa.Table(  # what stays known of a release after its body was dropped
     "release_fact",
     metadata,

@@ -23,7 +23,13 @@ from fedrap_coordinator.domain.records import Charge, Counts
 from fedrap_coordinator.errors import StoreGone, StoreUnavailable
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store import sql_admin, sql_devices, sql_items, sql_releases, sql_rounds
-from fedrap_coordinator.store.engine import CONNECTIONS, READS, insert_once, open_engine
+from fedrap_coordinator.store.engine import (
+    CONNECTIONS,
+    READS,
+    give_back,
+    insert_once,
+    open_engine,
+)
 from fedrap_coordinator.store.migrations import open_schema
 
 CHUNK = 64  # sealed bodies read at once
@@ -212,6 +218,7 @@ class SqlStore:
             raise self._see(_gone(error)) from error
 
     probe = transaction(_probe)
+    give_back = transaction(give_back)
     task_id = transaction(_task_id)
     secret = transaction(_secret)
     counts = reading(_counts)

@@ -146,8 +146,7 @@ def add_refusals(db: sa.Connection, round_id: bytes, counts: Mapping[str, int]) 
 
 def refusals(db: sa.Connection, rounds: int) -> Mapping[bytes, Mapping[str, int]]:
     """Of the last rounds."""
-    r = t.round_.c
-    last = sa.select(r.id).order_by(r.opened_at.desc(), r.id.desc()).limit(rounds).subquery()
+    last = sa.select(t.round_.c.id).order_by(*t.NEWEST_ROUND_FIRST).limit(rounds).subquery()
     query = t.refusal.select().where(t.refusal.c.round_id.in_(sa.select(last.c.id)))
     found: dict[bytes, dict[str, int]] = {}
     for row in db.execute(query):

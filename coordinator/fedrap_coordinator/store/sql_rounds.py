@@ -82,8 +82,7 @@ def progress(db: sa.Connection) -> tuple[tuple[Round, bytes] | None, int | None]
 
 def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
     """The last rounds, the newest first."""
-    r = t.round_.c
-    newest = t.round_.select().order_by(r.opened_at.desc(), r.id.desc()).limit(count)
+    newest = t.round_.select().order_by(*t.NEWEST_ROUND_FIRST).limit(count)
     return [
         RoundRow(
             row.id, row.step, row.release, Phase(row.phase), row.plan, row.opened_at,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import io
 import json
 import socket
+import sqlite3
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from fedrap_coordinator.store.sql import SqlStore
 INIT = ["init", "--devices", "20000", "--items", "5000"]
 COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status", "keys", "devices"]
 COMMANDS += ["issuers", "admin", "audit", "privacy", "rounds", "releases", "quality", "export"]
+COMMANDS += ["backup", "maintain"]
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +69,29 @@ def test_from_another_folder_a_config_means_the_same_database(
     assert main(["--config", "../site/fedrap.toml", "tokens", "2"]) == 0
     assert (tmp_path / "site" / "fedrap.sqlite").exists()
     assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_maintain_gives_the_room_of_what_is_gone_back(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["tokens", "1"]) == 0
+    path = tmp_path / "fedrap.sqlite"
+    for old in (False, True):  # as it is made now, and as 0.1 made it
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            if old:
+                db.execute("PRAGMA auto_vacuum=NONE")
+                db.execute("VACUUM")
+            db.execute("CREATE TABLE large (body BLOB)")
+            db.execute("INSERT INTO large VALUES (zeroblob(3000000))")
+            db.execute("DROP TABLE large")
+            db.commit()
+        capsys.readouterr()
+        assert main(["maintain", "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["bytes_after"] < 1_000_000
+        assert path.stat().st_size == said["bytes_after"]
+    assert main(["status"]) == 0  # and nothing else is gone
+    assert "tokens" in capsys.readouterr().out
 
 
 def test_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,5 +170,5 @@ def test_without_the_library_there_is_a_sentence_that_says_what_to_install(
 
     monkeypatch.setattr(builtins, "__import__", none_of_it)
     assert not accountants.is_installed()
-    with pytest.raises(ConfigError, match=r"fedrap\[privacy\]"):
+    with pytest.raises(ConfigError, match=r"fedrap-coordinator\[privacy\]"):
         unamplified(1.0, DELTA)

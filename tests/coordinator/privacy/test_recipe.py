@@ -88,8 +88,13 @@ def test_quality_kept_grows_with_the_signal() -> None:
 @pytest.mark.parametrize("every_key", [False, True])
 @pytest.mark.parametrize(
     "expected",
-    [Expected(10_000, 5000), Expected(30, 50, None), Expected(6040, 3706, 2.0, 165)],
-    ids=["defaults", "pilot", "small epsilon"],
+    [
+        Expected(10_000, 5000),
+        Expected(30, 50, None),
+        Expected(6040, 3706, 2.0, 165),
+        Expected(6040, 3706, None, 165),
+    ],
+    ids=["defaults", "pilot", "small epsilon", "sequence"],
 )
 def test_the_file_loads_to_the_settings(
     tmp_path: Path, expected: Expected, every_key: bool

@@ -54,6 +54,16 @@ def test_quiet_learns_and_repeats(tmp_path: Path) -> None:
     assert other.digest != first.digest
 
 
+def test_a_scenario_learns_both_parts_over_the_real_coordinator(tmp_path: Path) -> None:
+    outcome = run(
+        "quiet", tmp_path, coordinator__method__sequence__dim=4, coordinator__sequence__rounds=12,
+        coordinator__releases__keep_states=20,
+    )  # fmt: skip
+    assert len(outcome.released) == 12
+    assert outcome.checked["releases computed again"] == 12  # both parts of them
+    assert outcome.looks[-1].ndcg10 > 0
+
+
 def test_with_noise_epsilon_is_what_the_policy_says(tmp_path: Path) -> None:
     outcome = run("quiet", tmp_path, coordinator__privacy__noise=2.0)
     assert outcome.epsilon is not None
