@@ -12,6 +12,7 @@ import android.os.PersistableBundle;
 import io.fedrap.core.FedRapException.Kind;
 import io.fedrap.core.Eligibility;
 import io.fedrap.core.FedRap;
+import io.fedrap.core.RoundReport;
 import io.fedrap.core.Status;
 import java.io.File;
 import java.util.Collections;
@@ -57,6 +58,21 @@ public class RoundJobServiceTest {
         assertEquals(3, device.recommend(3).size());
         assertFalse(phone.coordinator.asked().toString().contains("enrol"));
         assertFalse(phone.coordinator.asked().toString().contains("offers"));
+        assertEquals(4 * 3_600_000L, phone.pending().getMinLatencyMillis());
+    }
+
+    @Test
+    public void whatIsRefusedForDaysIsNotAskedForMeanwhile() throws Exception {
+        android.os.PersistableBundle extras = new android.os.PersistableBundle();
+        phone.consenting();
+        JobInfo job = phone.scheduled();
+        RoundReport spent = FedRapAndroid.open(phone.context).runRound(0, () -> "budget-spent");
+        new RoundJob(phone.context).follow(job.getId(), spent, extras, false);
+        phone.scheduler.cancel(job.getId());
+        assertEquals(4 * 3_600_000L, phone.pending().getMinLatencyMillis());
+        phone.run(phone.pending());
+        assertFalse(phone.coordinator.asked().toString().contains("offers"));
+        assertEquals(3, FedRapAndroid.open(phone.context).recommend(3).size());
         assertEquals(4 * 3_600_000L, phone.pending().getMinLatencyMillis());
     }
 
