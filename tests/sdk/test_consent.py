@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 from fedrap import Conditions, FedRap, Pace
 from fedrap.background.conditions import always
 from fedrap.cli import main
+from fedrap_core.wire import problems
 from tests.sdk.background.test_scheduler import until
-from tests.sdk.made import MadeCoordinator, a_device, a_release
+from tests.sdk.made import MadeCoordinator, a_device, a_release, refused
 
 ANY_TIME = Conditions(always, always, always, always)
 AT_ONCE = Pace(period=0.02, look=0.01, backoff=0.01, first=0.0)
@@ -42,6 +44,28 @@ def test_new_releases_come_in_the_background_without_training(tmp_path: Path) ->
         device.start(conditions=ANY_TIME, pace=AT_ONCE)
         until(lambda: device.status().release == 2)
     assert set(coordinator.calls) == {"release", "catalogue"}
+
+
+def test_releases_come_also_where_rounds_are_over_for_good(tmp_path: Path) -> None:
+    coordinator = MadeCoordinator(latest=a_release(2))
+    coordinator.fails["offer"] = [refused(problems.BUDGET_SPENT)]  # a final answer
+    now = 0.0
+    device = FedRap.open(
+        tmp_path, transport=coordinator, token="t", monotonic=lambda: now, uniform=lambda: 0.5
+    )
+    with device:
+        device.consent(train=True, policy="v1")
+        device.record("item-1")
+        device._process._conditions = ANY_TIME
+        first = asyncio.run(device._process._round())
+        assert (first.blocked_by, first.retry_after) == ("budget-spent", 4 * 3600)
+        coordinator.latest, coordinator.calls = a_release(3), []
+        now += 5 * 3600
+        again = asyncio.run(device._process._round())
+        assert (again.blocked_by, device.status().release) == ("budget-spent", 3)
+        assert "offer" not in coordinator.calls
+        now += 2 * 86_400
+        assert asyncio.run(device._process._round()).joined
 
 
 @pytest.mark.parametrize("fetch", ["consented", "anonymous"])

@@ -19,10 +19,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from fedrap.background.conditions import Conditions
-from fedrap.background.scheduler import Background, Pace
+from fedrap.background.scheduler import Background, Pace, next_delay
 from fedrap.errors import InsideEventLoop
 from fedrap.results import RoundReport
 from fedrap.rounds import eligibility
@@ -33,6 +34,15 @@ from fedrap_core.errors import FedRapError
 log = logging.getLogger(__name__)
 CLOSE_SECONDS = 2.0
 REFRESH_SECONDS = 4 * 3600.0  # between two looks for a release, where this device does not train
+_NOT_SYNCED = frozenset(  # words of a round that ended before it looked for a release
+    {
+        eligibility.NO_CONSENT,
+        eligibility.NO_TOKEN,
+        eligibility.TOKEN_FAILED,
+        eligibility.NOTHING_TO_SHARE,
+        eligibility.LEDGER_LOST,
+    }
+)
 T = TypeVar("T")
 
 
@@ -143,7 +153,9 @@ class DeviceProcess:
         self._background: Background | None = None
         self._conditions = Conditions()
         self._wait = 0.0  # seconds for a slot
+        self._pace = Pace()
         self._refresh_at = -math.inf
+        self._refused_until = -math.inf
         watch(self)
 
     def start(self, conditions: Conditions, pace: Pace) -> None:
@@ -151,7 +163,7 @@ class DeviceProcess:
         with self._turn:
             self._state.check_usable()
             if not self.running:
-                self._conditions, self._wait = conditions, pace.wait
+                self._conditions, self._wait, self._pace = conditions, pace.wait, pace
                 self._background = Background(self._round, pace, self.swallow, self._uniform)
                 self._background.start()
 
@@ -164,6 +176,7 @@ class DeviceProcess:
 
     def wake(self) -> None:
         """Something has changed that rounds may have waited for."""
+        self._refused_until = -math.inf
         background = self._background
         if background is not None:
             background.wake()
@@ -208,10 +221,18 @@ class DeviceProcess:
         self._state.after_fork_in_child()
 
     async def _round(self) -> RoundReport:
+        refused, left = self._session.refused, self._refused_until - self._monotonic()
+        if refused is not None and left > 0:  # asked again in days; releases come all the same
+            await self._refresh()
+            return RoundReport(False, refused, min(left, REFRESH_SECONDS))
         report = await self._session.run_round(
             self.swallow, self._wait, lambda: self._conditions.blocked_by(self.swallow)
         )
-        if report.blocked_by == eligibility.NO_CONSENT:
+        if eligibility.stands(report.blocked_by) and report.retry_after is None:
+            left = next_delay(report, 0, self._pace, self._uniform())
+            self._refused_until = self._monotonic() + left
+            report = replace(report, retry_after=min(left, REFRESH_SECONDS))
+        if report.blocked_by in _NOT_SYNCED:
             await self._refresh()
         return report
 

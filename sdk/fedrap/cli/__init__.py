@@ -26,10 +26,8 @@ def main(argv: list[str] | None = None, *, clock: Callable[[], float] = time.tim
     arguments.store = arguments.store.expanduser()
     server = arguments.server or commands.remembered_server(arguments.store)
     try:
-        if arguments.run is commands.COMMANDS["doctor"]:  # before opening, which may not work
+        if arguments.run is None:  # before opening, which may not work
             return _say(commands.doctor(arguments), arguments)
-        if arguments.run is commands.COMMANDS["consent"] and arguments.answer == "no":
-            arguments.busy = commands.withdraw_where_busy
         with FedRap.open(
             arguments.store,
             server=server,
@@ -41,10 +39,10 @@ def main(argv: list[str] | None = None, *, clock: Callable[[], float] = time.tim
         ) as device:
             answer = arguments.run(device, arguments)
     except StoreBusy as error:
-        if arguments.busy is None:
+        if getattr(arguments, "answer", "") != "no":  # a withdrawal needs no store that is free
             sys.stderr.write(f"fedrap: {error}\n")
             return 2
-        answer = arguments.busy(arguments)
+        answer = commands.withdraw_where_busy(arguments)
     except (FedRapError, ValueError, OSError) as error:
         sys.stderr.write(f"fedrap: {error}\n")
         return 2
@@ -76,14 +74,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--profile", help="whose store, where several people use this device")
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
-    parser.set_defaults(busy=None)
     made = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, summary: str) -> argparse.ArgumentParser:
         one = made.add_parser(name, help=summary, description=summary)
         # Also behind the command; SUPPRESS keeps what stood before it.
         one.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
-        one.set_defaults(run=commands.COMMANDS[name])
+        one.set_defaults(run=commands.COMMANDS.get(name))
         return one
 
     add("init", "make the store, and remember the server")

@@ -160,10 +160,6 @@ def doctor(arguments: argparse.Namespace) -> Answer:
     return Answer("\n".join(lines) + "\n", dataclasses.asdict(found), 0 if found.opens else 1)
 
 
-def _doctor(device: FedRap, arguments: argparse.Namespace) -> Answer:
-    raise AssertionError("unreachable: `doctor` runs before a store is opened")
-
-
 def _join(device: FedRap, arguments: argparse.Namespace) -> Answer:
     report = device.run_round()
     if report.joined:
@@ -259,7 +255,6 @@ COMMANDS: dict[str, Callable[[FedRap, argparse.Namespace], Answer]] = {
     "hide": _hide,
     "remove": _remove,
     "history": _history,
-    "doctor": _doctor,
     "join": _join,
     "status": _status,
     "export": _export,

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +30,11 @@ from fedrap.rounds.ledger import Entry
 MAGIC = b"fedrap sealed export 1\n"
 MOST_BYTES = 64_000_000  # of a file, and of what is in it
 _SALT, _NONCE = 16, 12
+# A zip that is none, is torn, wants a password, or holds something else than an export.
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, KeyError, TypeError,
+    AttributeError, OverflowError, OSError,
+)  # fmt: skip
 _COST = 2**15  # 32 MB and some 0.1 s for each try
 
 
@@ -67,7 +73,7 @@ def read_export(path: Path, passphrase: str | None) -> Moved:
                 [arguments.item("item", one) for one in _document(archive, "hidden.json")],
                 [_entry(one) for one in _document(archive, "ledger.json")],
             )
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, NotImplementedError) as error:
+    except _BROKEN as error:
         raise BrokenExport(f"this is no export ({error}); nothing was taken over") from error
 
 

@@ -28,6 +28,7 @@ final class RoundJob {
 
     private static final Pace PACE = new Pace(LEAST, LEAST, LEAST, 86_400);
     private static final String FAILURES = "failures";
+    private static final String NOT_BEFORE = "not-before";
     private static final String SAID = "said";
     private static final String SAID_AT = "said-at";
     /** What time does not change, but the app, which schedules again. */
@@ -77,7 +78,23 @@ final class RoundJob {
         extras.putInt(FAILURES, failures);
         extras.putString(SAID, report.joined ? RoundStatus.JOINED : report.blockedBy);
         extras.putLong(SAID_AT, System.currentTimeMillis());
-        schedule(running == FIRST ? SECOND : FIRST, (long) (1000 * delay), extras);
+        long millis = (long) (1000 * delay);
+        if (millis > FETCH_MILLIS) { // releases are fetched meanwhile
+            extras.putLong(NOT_BEFORE, System.currentTimeMillis() + millis);
+        }
+        schedule(running == FIRST ? SECOND : FIRST, Math.min(FETCH_MILLIS, millis), extras);
+    }
+
+    /** Is it too early for a round, which was refused for long? */
+    static boolean isEarly(PersistableBundle extras) {
+        return extras.getLong(NOT_BEFORE) > System.currentTimeMillis();
+    }
+
+    /** Another look for a release, until it is time for a round. */
+    void lookAgain(int running, PersistableBundle extras) {
+        long left = extras.getLong(NOT_BEFORE) - System.currentTimeMillis();
+        long delay = Math.max((long) (1000 * LEAST), Math.min(FETCH_MILLIS, left));
+        schedule(running == FIRST ? SECOND : FIRST, delay, extras);
     }
 
     private boolean schedule(int id, long delayMillis, PersistableBundle extras) {

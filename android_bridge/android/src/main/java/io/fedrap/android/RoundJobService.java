@@ -42,6 +42,7 @@ public final class RoundJobService extends JobService {
         private boolean stopped;
         private boolean ended;
         private boolean fetching; // without training
+        private boolean early; // for a round
 
         Run(JobParameters parameters) {
             this.parameters = parameters;
@@ -52,6 +53,12 @@ public final class RoundJobService extends JobService {
             try {
                 FedRap opened = FedRapAndroid.open(RoundJobService.this);
                 begin(opened);
+                if (RoundJob.isEarly(parameters.getExtras())) {
+                    refresh(opened);
+                    early = true;
+                    end(null, false);
+                    return;
+                }
                 RoundReport report = opened.runRound(0, () -> isStopped() ? Eligibility.STOPPED : null);
                 if (Eligibility.NO_CONSENT.equals(report.blockedBy)) {
                     refresh(opened);
@@ -89,7 +96,10 @@ public final class RoundJobService extends JobService {
                 return; // the system has the job back already
             }
             ended = true;
-            if (report != null) {
+            if (early) {
+                new RoundJob(RoundJobService.this)
+                        .lookAgain(parameters.getJobId(), parameters.getExtras());
+            } else if (report != null) {
                 new RoundJob(RoundJobService.this)
                         .follow(parameters.getJobId(), report, parameters.getExtras(), fetching);
             }

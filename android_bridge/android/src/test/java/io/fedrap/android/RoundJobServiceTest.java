@@ -11,6 +11,8 @@ import android.app.job.JobParameters;
 import android.os.PersistableBundle;
 import io.fedrap.core.FedRapException.Kind;
 import io.fedrap.core.Eligibility;
+import io.fedrap.core.FedRap;
+import io.fedrap.core.RoundReport;
 import io.fedrap.core.Status;
 import java.io.File;
 import java.util.Collections;
@@ -45,6 +47,42 @@ public class RoundJobServiceTest {
         phone.run(phone.pending());
         assertEquals("consent taken back is heard", before, phone.coordinator.asked().size());
         assertEquals(Collections.emptyList(), phone.scheduler.getAllPendingJobs());
+    }
+
+    @Test
+    public void whoDoesNotTrainHasReleasesFetchedAndIsAskedAgainInHours() throws Exception {
+        FedRap device = FedRapAndroid.open(phone.context);
+        device.record("item-1");
+        device.consent(true, false, "v1");
+        phone.run(phone.scheduled());
+        assertEquals(3, device.recommend(3).size());
+        assertFalse(phone.coordinator.asked().toString().contains("enrol"));
+        assertFalse(phone.coordinator.asked().toString().contains("offers"));
+        assertEquals(4 * 3_600_000L, phone.pending().getMinLatencyMillis());
+    }
+
+    @Test
+    public void whatIsRefusedForDaysIsNotAskedForMeanwhile() throws Exception {
+        android.os.PersistableBundle extras = new android.os.PersistableBundle();
+        phone.consenting();
+        JobInfo job = phone.scheduled();
+        RoundReport spent = FedRapAndroid.open(phone.context).runRound(0, () -> "budget-spent");
+        new RoundJob(phone.context).follow(job.getId(), spent, extras, false);
+        phone.scheduler.cancel(job.getId());
+        assertEquals(4 * 3_600_000L, phone.pending().getMinLatencyMillis());
+        phone.run(phone.pending());
+        assertFalse(phone.coordinator.asked().toString().contains("offers"));
+        assertEquals(3, FedRapAndroid.open(phone.context).recommend(3).size());
+        assertEquals(4 * 3_600_000L, phone.pending().getMinLatencyMillis());
+    }
+
+    @Test
+    public void somebodyElseLogsIn() {
+        FedRapAndroid.open(phone.context).record("item-1");
+        FedRap first = FedRapAndroid.open(phone.context);
+        FedRapAndroid.logOut();
+        assertFalse(first.isOpen());
+        assertEquals(1, FedRapAndroid.open(phone.context).status().interactions);
     }
 
     /** Stopped while this path waits for an answer; then run again. */
