@@ -1,6 +1,7 @@
 """Both parts over the real coordinator with real devices, beside the engine of the science.
 
     python benchmarks/sequence_over_http.py [--json PATH] [--data DIRECTORY] [--users 943]
+    python benchmarks/sequence_over_http.py --engine --rounds 100     # the engine alone: a minute
 
 Every user of ml-100k is a device of the SDK with a store of its own and ONNX Runtime; the
 coordinator is on a socket with SQLite, with what `init --no-privacy` writes. The engine runs as
@@ -56,7 +57,7 @@ AT_ONCE = 16  # devices
 
 
 class Scored:
-    """Scores of every user under one release of both parts."""
+    """Scores of every user under one release of both parts, mixed by `mix`."""
 
     def __init__(self, task: Task, common: Any, items: SequenceItems, settings: Settings) -> None:
         scoring = settings.released_scoring()
@@ -64,13 +65,13 @@ class Scored:
         assert isinstance(scoring, Scoring)
         assert part is not None
         assert mix is not None
-        self._mix, self._items = mix, items
+        self.mix, self._items = mix, items
         self._users = derive_users(common, task.train, scoring)
         self._queries = derive_queries(items, task.train, part)
 
     def scores(self, users: Any) -> Any:
         """(len(users), m) as a device adds them up."""
-        mix, items = self._mix, self._items
+        mix, items = self.mix, self._items
         solved = self._users.shared(users)
         solved += self._users.personal(users, solved)
         matched = self._queries[users] @ items.outputs.astype(np.float32).T
@@ -79,9 +80,19 @@ class Scored:
 
 
 def quality(task: Task, common: Any, items: SequenceItems, settings: Settings) -> dict[str, float]:
-    """On the questions of a task."""
-    ranks = measure(Scored(task, common, items, settings), task, top=0).full
-    return {"ndcg10": float(gains(ranks).mean()), "hr10": float(hits(ranks).mean())}
+    """On the questions of a task: both parts as they are mixed, and each alone."""
+    scored, found = Scored(task, common, items, settings), dict[str, float]()
+    change, mixed = msgspec.structs.replace, scored.mix
+    for name, mix in (
+        ("", mixed),
+        ("_solve_alone", change(mixed, sequence=0.0)),
+        ("_sequence_alone", change(mixed, solve=0.0)),
+    ):
+        scored.mix = mix
+        ranks = measure(scored, task, top=0).full
+        found |= {f"ndcg10{name}": float(gains(ranks).mean())}
+        found |= {f"hr10{name}": float(hits(ranks).mean())}
+    return found
 
 
 def settings_for(task: Task, rounds: int) -> Settings:
@@ -183,25 +194,28 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, help="where ml-100k lies")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--users", type=int, default=943, help="the first so many")
+    parser.add_argument("--engine", action="store_true", help="without the devices over HTTP")
     given = parser.parse_args(argv)
     request = Request("ml-100k", ("fedrap-sequence",), data_dir=given.data)
     task = Evaluation(request).split(SEED).test
     task = task.some(np.arange(min(given.users, task.users)))
     settings = settings_for(task, given.rounds)
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="fedrap-sequence-") as folder:
-        common, sent = asyncio.run(over_http(task, settings, Path(folder)))
-    taken = time.perf_counter() - start
-    assert common.sequence is not None
-    matrix = common.items.to_float().astype(np.float64)
-    result = {
-        "devices": task.users,
-        "items": task.items,
-        "rounds": given.rounds,
-        "over_http": quality(task, matrix, from_rows(common.sequence), settings)
-        | {"seconds": round(taken, 1), "update_bytes": round(sent)},
-        "engine": quality(task, *in_engine(task, settings), settings),
-    }
+    result: dict[str, Any] = {
+        "devices": task.users, "items": task.items, "rounds": given.rounds, "seed": SEED,
+        "settings": msgspec.to_builtins(settings),
+    }  # fmt: skip
+    if not given.engine:
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory(prefix="fedrap-sequence-") as folder:
+            common, sent = asyncio.run(over_http(task, settings, Path(folder)))
+        taken = time.perf_counter() - start
+        assert common.sequence is not None
+        matrix = common.items.to_float().astype(np.float64)
+        result["over_http"] = quality(task, matrix, from_rows(common.sequence), settings) | {
+            "seconds": round(taken, 1),
+            "update_bytes": round(sent),
+        }
+    result["engine"] = quality(task, *in_engine(task, settings), settings)
     text = json.dumps(result, indent=2)
     print(text)
     if given.json is not None:
