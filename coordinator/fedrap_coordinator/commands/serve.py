@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import logging
 import signal
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,17 +67,17 @@ async def _until_told(
     app: web.Application, settings: Settings, arguments: argparse.Namespace
 ) -> None:
     """Listen until SIGTERM or SIGINT, then answer what was begun."""
-    where, loop, over = settings.serve, asyncio.get_running_loop(), asyncio.Event()
+    where, over = settings.serve, asyncio.Event()
     context = server_context(where)
-    for stop in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(stop, over.set)
+    _on_signal("SIGTERM", over.set)
+    _on_signal("SIGINT", over.set)
     runner = make_runner(app, where.shutdown_seconds)
     try:
         await runner.setup()
         await web.TCPSite(runner, where.host, where.port, ssl_context=context).start()
         _settle_memory()
         reload = _Reload(app, settings, context, arguments)
-        loop.add_signal_handler(signal.SIGHUP, reload)
+        _on_signal("SIGHUP", reload)
         scheme = "http" if context is None else "https"
         say(f"coordinator on {scheme}://{where.host}:{where.port}")
         if settings.admin.port is not None:
@@ -83,6 +85,12 @@ async def _until_told(
         await over.wait()
     finally:
         await runner.cleanup()
+
+
+def _on_signal(name: str, act: Callable[[], None]) -> None:
+    """Where the platform has that signal; Windows ends a process by KeyboardInterrupt."""
+    with contextlib.suppress(NotImplementedError, AttributeError):
+        asyncio.get_running_loop().add_signal_handler(getattr(signal, name), act)
 
 
 class _Reload:
