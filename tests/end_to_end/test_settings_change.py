@@ -89,8 +89,12 @@ async def test_what_was_spent_under_one_noise_stays_under_another(tmp_path: Path
             await served.app[COORDINATOR].advance()
     quieter = small_settings(updates=1, separation=1, noise=2.0, cap=4)
     async with serve(quieter, path, keyring) as served:
-        gauges = served.app[MONITOR].gauges()
-        rule = served.app[COORDINATOR].plan.privacy
-    assert gauges["epsilon_spent"] == pytest.approx(gaussian_epsilon(math.sqrt(3.0), rule.delta))
+        await (await served.player()).join(one_cell(1))  # the open round keeps its rule
+        await served.app[COORDINATOR].advance()
+        store, rule = served.app[COORDINATOR].store, served.app[COORDINATOR].plan.privacy
+        stated = await statement_of(store, quieter, SYSTEM)
+    assert rule.noise == 2.0
+    spent = gaussian_epsilon(math.sqrt(3.0), rule.delta)
     to_come = gaussian_epsilon(math.sqrt(3.0 + 1 / 4.0), rule.delta)
-    assert gauges["epsilon_promised"] == pytest.approx(to_come)
+    assert stated["spent"]["epsilon"] == pytest.approx(spent)
+    assert stated["epsilon"] == pytest.approx(to_come)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from fedrap_coordinator.http.dashboard import (
 from fedrap_coordinator.settings import AdminApi
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.memory import MemoryStore
-from testkit.harness import LiveServer, serve, small_settings
+from testkit.harness import LiveServer, serve, small_settings, until_async
 
 WEB = Path(__file__).parents[3] / "coordinator" / "fedrap_coordinator" / "http" / "static"
 
@@ -80,8 +79,9 @@ async def test_metrics_say_what_happened_and_name_no_device(api: AdminClient) ->
     assert (await players[0].ask(99)).status == 409
     await (await api.served.player()).join()
     assert (await players[0].ask()).problem == "too-soon"
-    await asyncio.sleep(0)
-    await api.served.app[MONITOR].look()
+    monitor = api.served.app[MONITOR]
+    await until_async(lambda: monitor.gauges()["epsilon_spent"] > 0)  # counted now and then
+    await monitor.look()
     found = await api.metrics()
     assert found["fedrap_updates_accepted_total"] == 3
     assert found["fedrap_refusals_total,stale-model,offers"] == 1
