@@ -61,16 +61,22 @@ class RowPart:
         """It is such a part, and finite; raises like `RowUpdate.check`."""
         if self.rows.ndim != 1 or self.values.shape != (len(self.rows), part.width):
             raise WrongShape(f"expected rows of {part.width} numbers, got {self.values.shape}")
-        if part.whole and len(self.rows) != part.rows:
-            raise WrongShape(f"expected all {part.rows} rows of {part.name}")
-        if len(self.rows) and (self.rows[0] < 0 or self.rows[-1] >= part.rows):
-            raise WrongShape(f"the model has {part.rows} rows")
-        if np.any(np.diff(self.rows) <= 0):
-            raise WrongShape("rows must be ascending and distinct")
-        _check_finite(self.values)
+        check_rows(self.rows, part)
+        check_finite(self.values)
 
 
-def _check_finite(values: npt.NDArray[np.float64]) -> None:
+def check_rows(rows: Rows, part: Part) -> None:
+    """These are rows of such a part: in range, ascending, distinct; raises WrongShape."""
+    if part.whole and len(rows) != part.rows:
+        raise WrongShape(f"expected all {part.rows} rows of {part.name}")
+    if len(rows) and (rows[0] < 0 or rows[-1] >= part.rows):
+        raise WrongShape(f"the model has {part.rows} rows")
+    if (rows[1:] <= rows[:-1]).any():
+        raise WrongShape("rows must be ascending and distinct")
+
+
+def check_finite(values: npt.NDArray[np.float64]) -> None:
+    """No number is NaN, infinite or above 1e9; raises NotFinite."""
     if not np.all(np.abs(values) <= LARGEST):  # also false for NaN
         raise NotFinite("a value is not finite or above 1e9")
 
@@ -112,7 +118,7 @@ class RowUpdate:
         RowPart(self.rows, self.values).check(Part("rows", size, dim))
         if self.packed_gram.shape != (packed_size(dim),):
             raise WrongShape(f"expected a triangle of {packed_size(dim)} numbers")
-        _check_finite(self.packed_gram)
+        check_finite(self.packed_gram)
         if len(self.parts) != len(parts):
             raise WrongShape(f"expected {len(parts)} more parts, got {len(self.parts)}")
         for mine, part in zip(self.parts, parts, strict=True):

@@ -86,7 +86,7 @@ class Ingest:
         size, delay, most = limits.batch, limits.delay_seconds, limits.max_requests
         self._look_ups: Batcher[bytes, bytes, bytes | None]
         self._look_ups = Batcher(lambda _, devices: store.device_keys(devices), size, 0.0, most)
-        self._jobs = Batcher(self._work, 16, 0.0, most)
+        self._jobs = Batcher(self._work, size, 0.0, most)
         self._slots: Batcher[tuple[bytes, SlotRule], SlotRequest, tuple[SlotResult, RoundCounts]]
         self._slots = Batcher(self._assign, size, delay, most)
         self._updates: Batcher[tuple[bytes, int], Submission, tuple[SubmissionResult, RoundCounts]]

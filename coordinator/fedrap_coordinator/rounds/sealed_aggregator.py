@@ -24,7 +24,7 @@ from fedrap_core.privacy.mechanisms import UpdateSets, adapted_clip, task_noise_
 from fedrap_core.sparse import Part, RowUpdate
 from fedrap_core.wire.messages import Update
 from fedrap_core.wire.seal import open_update
-from fedrap_core.wire.share import decode_share
+from fedrap_core.wire.share import check_share, decode_share
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ class SealedAggregator:
 
     def check(self, update: Update, common: CommonItems, plan: Plan) -> None:
         """See `Aggregator`; MalformedMessage, UnsupportedVersion, WrongShape or NotFinite."""
-        private, parts = self._keyring.private(update.seal_id), more_parts(plan.method, common.size)
-        open_share(update, private, common.size, common.dim, parts)
+        plaintext = open_update(update, self._keyring.private(update.seal_id))
+        check_share(plaintext, common.size, common.dim, more_parts(plan.method, common.size))
 
     async def total(
         self,

@@ -10,15 +10,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.errors import MalformedMessage, WrongShape
-from fedrap_core.model import Floats
+from fedrap_core.model import Floats, Rows
 from fedrap_core.plan import OFF
 from fedrap_core.quantize import QuantizedRows, quantize_rows
-from fedrap_core.sparse import Part, RowPart, RowUpdate, bucket_bytes, packed_size
+from fedrap_core.sparse import (
+    LARGEST,
+    Part,
+    RowPart,
+    RowUpdate,
+    bucket_bytes,
+    check_finite,
+    check_rows,
+    packed_size,
+)
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Share, SharePart
 
@@ -92,42 +102,85 @@ def decode_share(raw: bytes, dim: int, parts: Sequence[Part] = ()) -> RowUpdate:
         MalformedMessage, UnsupportedVersion, TooLarge: the bytes are not a share.
         WrongShape: the arrays do not fit `dim` or each other, or there are other parts.
     """
+    fits, rows, triangle, more = _read_share(raw, dim, parts)
+    gram = triangle.unpack().ravel()[: packed_size(dim)]
+    unpacked = tuple(RowPart(part.rows, part.unpack()) for part in more)
+    return RowUpdate(rows.rows, rows.unpack(), gram, fits, unpacked)
+
+
+def check_share(raw: bytes, size: int, dim: int, parts: Sequence[Part] = ()) -> None:
+    """Returns where `decode_share` and then `RowUpdate.check` would; raises like both.
+
+    Numbers are unpacked only where a step width alone does not show that they are small enough.
+    """
+    _, rows, triangle, more = _read_share(raw, dim, parts)
+    shapes = (Part("rows", size, dim), *parts)
+    for mine, part in zip((rows, *more), shapes, strict=True):
+        check_rows(mine.rows, part)
+        mine.check_finite()
+    triangle.check_finite(packed_size(dim))
+
+
+@dataclass(frozen=True, eq=False)
+class _PackedRows:
+    """Rows as they came, of the size that they should have."""
+
+    rows: Rows  # (n,)
+    steps: npt.NDArray[np.int8]  # (n, width)
+    widths: npt.NDArray[np.float32]  # (n,)
+
+    def unpack(self) -> npt.NDArray[np.float64]:
+        """The numbers: (n, width)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # RowUpdate.check refuses what is left
+            return QuantizedRows(self.steps, self.widths).to_float().astype(np.float64)
+
+    def check_finite(self, count: int | None = None) -> None:
+        """The first `count` numbers, or all, are finite and small enough; raises NotFinite."""
+        if not (np.abs(self.widths) <= _WIDEST).all():  # also false for NaN
+            check_finite(self.unpack().ravel()[:count])
+
+
+_WIDEST = np.float32(LARGEST / 256.0)  # of a step: 128 of them are below LARGEST in any rounding
+
+
+def _read_share(
+    raw: bytes, dim: int, parts: Sequence[Part]
+) -> tuple[int, _PackedRows, _PackedRows, list[_PackedRows]]:
+    """The clipping bit, the rows of C, the triangle and the other parts; raises as above."""
     if len(raw) < 4:
         raise MalformedMessage("a share is longer than that")
     (length,) = struct.unpack_from("<I", raw)
     if len(raw) != bucket_bytes(4 + length):  # a device that forgets to pad would tell a length
         raise MalformedMessage("a share is not padded to its bucket")
     share = decode(Share, raw[4 : 4 + length])
-    rows = np.frombuffer(_whole(share.rows, 4), dtype="<u4").astype(np.int64)
-    values = _dequantize(share.values, share.scales, len(rows), dim)
-    triangle = _dequantize(share.triangle, share.triangle_scales, folded_rows(dim), dim)
+    rows = _packed(_numbers(share.rows), share.values, share.scales, dim)
+    folded = np.arange(folded_rows(dim))
+    triangle = _packed(folded, share.triangle, share.triangle_scales, dim)
     came = [] if share.parts is OFF else share.parts
     if [one.name for one in came] != [part.name for part in parts]:
         raise WrongShape("a share has other parts than the plan")
-    more = tuple(_part(one, part) for one, part in zip(came, parts, strict=True))
-    return RowUpdate(rows, values, triangle.ravel()[: packed_size(dim)], share.fits, more)
+    more = [_part(one, part) for one, part in zip(came, parts, strict=True)]
+    return share.fits, rows, triangle, more
 
 
-def _part(came: SharePart, part: Part) -> RowPart:
-    count = part.rows if part.whole else len(_whole(came.rows, 4)) // 4
+def _part(came: SharePart, part: Part) -> _PackedRows:
+    count = part.rows if part.whole else len(came.rows) // 4
     if count > part.rows or (part.whole and came.rows):
         raise WrongShape(f"{part.name} has at most {part.rows} rows")
-    values = _dequantize(came.values, came.scales, count, part.width)
-    if part.whole:
-        return RowPart(np.arange(count), values)
-    return RowPart(np.frombuffer(came.rows, dtype="<u4").astype(np.int64), values)
+    rows = np.arange(count) if part.whole else _numbers(came.rows)
+    return _packed(rows, came.values, came.scales, part.width)
 
 
-def _dequantize(values: bytes, scales: bytes, count: int, dim: int) -> npt.NDArray[np.float64]:
+def _packed(rows: Rows, values: bytes, scales: bytes, dim: int) -> _PackedRows:
+    count = len(rows)
     if len(values) != count * dim or len(scales) != 4 * count:
         raise WrongShape(f"expected {count} rows of {dim} numbers")
     steps = np.frombuffer(values, dtype=np.int8).reshape(count, dim)
-    widths = np.frombuffer(scales, dtype="<f4").astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # RowUpdate.check refuses what is left
-        return QuantizedRows(steps, widths).to_float().astype(np.float64)
+    return _PackedRows(rows, steps, np.frombuffer(scales, dtype="<f4").astype(np.float32))
 
 
-def _whole(raw: bytes, width: int) -> bytes:
-    if len(raw) % width:
+def _numbers(raw: bytes) -> Rows:
+    """Row numbers: (n,)."""
+    if len(raw) % 4:
         raise MalformedMessage("an array ends in the middle of a number")
-    return raw
+    return np.frombuffer(raw, dtype="<u4").astype(np.int64)

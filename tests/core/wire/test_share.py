@@ -15,7 +15,14 @@ from fedrap_core.quantize import STEPS
 from fedrap_core.sparse import RowUpdate, bucket_bytes, packed_size
 from fedrap_core.wire.codec import MAX_BYTES, encode
 from fedrap_core.wire.messages import OfferRequest, Share
-from fedrap_core.wire.share import decode_share, encode_share, folded_rows, pad, uniform_count
+from fedrap_core.wire.share import (
+    check_share,
+    decode_share,
+    encode_share,
+    folded_rows,
+    pad,
+    uniform_count,
+)
 from tests.core.made import quick, random_update, seeds
 
 DOCUMENTED = (MalformedMessage, UnsupportedVersion, TooLarge, WrongShape)
@@ -174,3 +181,37 @@ def test_an_update_that_cannot_be_quantised_is_refused_before_it_leaves() -> Non
     update = RowUpdate(np.array([0]), np.array([[np.nan, 0.0]]), np.zeros(3))
     with pytest.raises(NotFinite):
         encode_share(update, np.zeros(uniform_count(update)))
+
+
+def _verdict(raw: bytes, size: int, dim: int) -> type[Exception] | None:
+    """What unpacking everything and looking at each number says."""
+    try:
+        decode_share(raw, dim).check(size, dim)
+    except (*DOCUMENTED, NotFinite) as error:
+        return type(error)
+    return None
+
+
+@quick
+@given(
+    st.lists(st.integers(0, 12), max_size=4),
+    st.lists(st.one_of(st.floats(width=32), st.just(4e6), st.just(8.5e6)), min_size=4, max_size=4),
+    st.binary(min_size=8, max_size=8),
+)
+def test_a_packed_share_is_judged_as_its_numbers_are(
+    rows: list[int], scales: list[float], steps: bytes
+) -> None:
+    share = _share(
+        rows=struct.pack(f"<{len(rows)}I", *rows),
+        scales=struct.pack(f"<{len(rows)}f", *scales[: len(rows)]),
+        values=steps[: 2 * len(rows)],
+        triangle_scales=struct.pack("<ff", *scales[2:]),
+        triangle=steps[4:],
+    )
+    raw = _framed(share)
+    expected = _verdict(raw, 10, 2)
+    if expected is None:
+        check_share(raw, 10, 2)
+    else:
+        with pytest.raises(expected):
+            check_share(raw, 10, 2)
