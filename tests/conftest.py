@@ -1,9 +1,12 @@
 """Settings of the whole suite."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from fedrap_coordinator.store import engine
+from testkit.postgres import postgres_url
 
 # No deadline: the machine may be busy, and a test must fail for its promise, not for its time.
 settings.register_profile(
@@ -40,3 +43,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((at for at, name in enumerate(LONG) if path.endswith(f"/{name}")), len(LONG))
 
     items.sort(key=place)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.sqlite'}"
+    return postgres_url()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -12,14 +11,6 @@ from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.sql import SqlStore
 from testkit.harness import one_cell, serve, small_settings
-from testkit.postgres import postgres_url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'c.sqlite'}"
-    return postgres_url()
 
 
 @pytest.mark.spec("7.5", "7.6")

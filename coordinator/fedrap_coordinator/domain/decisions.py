@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from fedrap_coordinator.domain.records import DeviceRecord
-from fedrap_coordinator.domain.rounds import Phase, RoundCounts
+from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts, RoundLimits
 from fedrap_core.participation import why_not
 from fedrap_core.plan import Privacy
 from fedrap_core.privacy.accounting import step_cost
@@ -43,6 +43,7 @@ class SlotRule:
     step: int
     slots: int
     privacy: Privacy
+    new_keys: bool = False  # new keys need not wait for steps: see `needs_new_keys`
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -122,7 +123,8 @@ def _why_no_slot(
 ) -> Problem | None:
     problem = why_not(known.last_step, known.participations, rule.step, rule.privacy)
     if problem is None and known.last_step != rule.step:
-        problem = why_too_new(known.first_step, known.not_before, known.free_at, rule.step, now)
+        first_step = 0 if rule.new_keys else known.first_step
+        problem = why_too_new(first_step, known.not_before, known.free_at, rule.step, now)
     if problem is None and not counts.has_slot(rule.slots):
         problem = problems.NO_ROUND
     return problem
@@ -212,6 +214,17 @@ def _authenticated(
     if known.valid_until <= now:
         return known, problems.CERTIFICATE_EXPIRED
     return known, None
+
+
+def needs_new_keys(round_: Round, ready: int, limits: RoundLimits, now: float) -> bool:
+    """Can this round not be made without devices whose keys wait for steps?
+
+    So it is where those who have a slot and those who could have one (`ready`) are too few, as
+    after the first release of a small population; and where they had long enough and stayed away.
+    """
+    patience = max(limits.min_seconds, limits.max_seconds / 4)
+    late = now - round_.opened_at >= patience
+    return late or round_.assigned + ready < limits.min_updates
 
 
 def why_too_new(

@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
-from fedrap_coordinator.domain.records import Attribute, Extent
+from fedrap_coordinator.domain.records import Attribute, DeviceStates, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
 from fedrap_coordinator.errors import AlreadyReleased, ConfigError, StoreGone
@@ -119,6 +119,14 @@ class RoundDriver:
     def is_over(self) -> bool:
         """The budget of rounds is spent; no settings but `total` open another one."""
         return self.model is not None and self.model.stored.step >= self._settings.round.total
+
+    def now(self, round_: Round) -> float:
+        """Wall time as the open round has it: see `RoundTiming.now`."""
+        return self._timing.now(round_)
+
+    def device_states(self, step: int, now: float) -> Awaitable[DeviceStates]:
+        """How many devices could take part in `step`, and why the others could not."""
+        return self._store.device_states(step, self.plan.privacy, now)
 
     def see(self, round_id: bytes, counts: RoundCounts) -> None:
         """What a transaction found the round to be; counts only grow."""

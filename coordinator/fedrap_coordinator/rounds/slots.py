@@ -7,9 +7,15 @@ a round opened, a release came out. So a round costs what its work costs, and no
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from fedrap_coordinator.domain import retry_hints
-from fedrap_coordinator.domain.decisions import SlotRequest, SlotResult, SlotRule
+from fedrap_coordinator.domain.decisions import (
+    SlotRequest,
+    SlotResult,
+    SlotRule,
+    needs_new_keys,
+)
 from fedrap_coordinator.domain.rate_limits import Buckets
 from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.errors import Refusal
@@ -29,6 +35,8 @@ from fedrap_core.wire.messages import Offer, OfferRequest, Signed
 SMALL = 4096  # bytes of an offer request
 _NOWHERE = b""  # no round: only the nonce is counted
 _WORTH_WAITING = (problems.NO_ROUND, problems.TOO_SOON, problems.TOO_NEW)
+_LOOK_SECONDS = 10.0  # between two looks at how many devices could take part: it reads all of them
+log = logging.getLogger(__name__)
 
 
 class Slots:
@@ -49,6 +57,8 @@ class Slots:
         self._sources = sources
         self._buckets = Buckets(settings.limits.device)
         self._last_rule: SlotRule | None = None
+        self._new_keys = b""  # the round that new keys may join at once
+        self._next_look = 0.0  # at how many devices could take part; by the monotonic clock
         self._waiting = 0
         self._context: RoundContext | None = None  # of the open round; made once
 
@@ -126,9 +136,26 @@ class Slots:
         """Of the open round; the same object for as long as it is the same rule."""
         driver, rule = self._driver, self._last_rule
         step, privacy = 0 if driver.round is None else driver.round.step, driver.plan.privacy
-        if rule is None or rule.step != step or rule.privacy is not privacy:
-            rule = self._last_rule = SlotRule(step, driver.limits.slots, privacy)
+        new_keys = driver.round is not None and driver.round.id == self._new_keys
+        same = rule is not None and (rule.step, rule.new_keys) == (step, new_keys)
+        if rule is None or not same or rule.privacy is not privacy:
+            rule = self._last_rule = SlotRule(step, driver.limits.slots, privacy, new_keys)
         return rule
+
+    async def _lets_new_keys_in(self) -> bool:
+        """Does the open round need devices whose keys still wait? Once it does, it goes on to."""
+        driver, now = self._driver, self._sources.monotonic()
+        round_ = driver.round
+        if round_ is None or round_.id == self._new_keys or now < self._next_look:
+            return False
+        self._next_look = now + _LOOK_SECONDS
+        time = driver.now(round_)
+        states = await driver.device_states(round_.step, time)
+        if not needs_new_keys(round_, states.ready, driver.limits, time):
+            return False
+        log.warning("new keys need not wait: too few other devices", extra={"step": round_.step})
+        self._new_keys, self._next_look = round_.id, 0.0
+        return True
 
     async def _assign(self, request: SlotRequest, release: int) -> Signed:
         driver = self._driver
@@ -140,6 +167,10 @@ class Slots:
             round_id = context.offer.round if context is not None and fits else _NOWHERE
             result, counts = await self._ingest.assign_slot(round_id, request, self._rule())
             driver.see(round_id, counts)
+            if result.problem is problems.TOO_NEW and await self._lets_new_keys_in():
+                again = SlotRequest(request.device)  # its nonce is counted
+                result, counts = await self._ingest.assign_slot(round_id, again, self._rule())
+                driver.see(round_id, counts)
             _refuse_for_good(result)
             if context is not None and not fits:
                 current = context.offer.release
