@@ -117,6 +117,7 @@ MEANING = {
     "sealing.rotate_hours": "a sealing key is named by new rounds for so long; 0 never rotates",
     "releases.keep": "versions of C; devices with an older one fetch the whole",
     "releases.keep_states": "states of the sequence part, 12 bytes a number: for rollbacks",
+    "catalogue.public": "attributes that every device may have, such as title, category and url",
     "admin.host": "the admin API, /metrics and the dashboard",
     "admin.port": "without this line there is none of them",
     "admin.open_metrics": "true: /metrics needs no token",

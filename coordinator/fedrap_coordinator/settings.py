@@ -42,6 +42,7 @@ from fedrap_core.plan import (
 )
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning, noise_length
+from fedrap_core.wire.messages import MOST_PUBLIC, AttributeName
 
 DAY = 86400.0
 Days = Annotated[float, msgspec.Meta(gt=0, le=36500)]
@@ -133,6 +134,17 @@ class Releases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_states: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
 
 
+class PublicCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What of the catalogue everybody may have, beside the ids."""
+
+    # Attributes that devices fetch with the catalogue, such as title, category and url.
+    public: Annotated[tuple[AttributeName, ...], msgspec.Meta(max_length=MOST_PUBLIC)] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.public)) < len(self.public):
+            raise ValueError("public: an attribute is named twice")
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything an operator can set."""
 
@@ -159,6 +171,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     enrolment: Enrolment = Enrolment()
     sealing: Sealing = Sealing()
     releases: Releases = Releases()
+    catalogue: PublicCatalogue = PublicCatalogue()
     admin: AdminApi = AdminApi()
 
     def __post_init__(self) -> None:

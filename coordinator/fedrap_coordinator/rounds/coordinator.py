@@ -59,7 +59,7 @@ class Coordinator:
         )
         self._ingest = Ingest(store, aggregator, settings, keyring.authority, sources.clock)
         self._slots = Slots(self._driver, self._ingest, keyring, settings, sources)
-        self._downloads = Downloads(store, settings, self._driver)
+        self._downloads = Downloads(store, settings, self._driver, keyring.authority)
 
     @property
     def task(self) -> bytes:
@@ -205,6 +205,14 @@ class Coordinator:
     def catalogue(self, start: int) -> Awaitable[tuple[bytes, bytes | None]]:
         """The items from row `start` on as a message, and compressed where that is at hand."""
         return self._downloads.catalogue(start)
+
+    def attributes(self) -> Awaitable[bytes]:
+        """Which pages the items' public attributes are in, signed, as a message."""
+        return self._downloads.attributes()
+
+    def attribute_page(self, digest: bytes) -> Awaitable[bytes]:
+        """A page of public attributes, as a message."""
+        return self._downloads.attribute_page(digest)
 
     def privacy(self, states: DeviceStates) -> dict[str, Any]:
         """The privacy guarantee of devices in these states, under the plan in force; spec 5.7."""

@@ -309,6 +309,10 @@ class Store(Protocol):
         """Attributes of the items from row `start` on, and of all that share one with them."""
         ...
 
+    def public_attributes(self, names: Sequence[str]) -> Awaitable[Sequence[Mapping[str, str]]]:
+        """These attributes of all items, row 0 first."""
+        ...
+
     def categories(self, count: int) -> Awaitable[Sequence[tuple[str, int]]]:
         """The values of the attribute `category` that most shown items have."""
         ...

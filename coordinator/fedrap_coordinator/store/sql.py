@@ -261,6 +261,7 @@ class SqlStore:
     extent = reading(sql_items.extent)
     items = reading(sql_items.items)
     shared_attributes = reading(sql_items.shared_attributes)
+    public_attributes = reading(sql_items.public_attributes)
     categories = reading(sql_items.categories)
 
     add_issuer = transaction(sql_admin.add_issuer)
