@@ -176,7 +176,8 @@ def test_what_was_not_signed_or_does_not_fit_is_not_taken(
 
 
 def test_a_round_brings_them_too_and_is_not_harmed_by_them(tmp_path: Path) -> None:
-    coordinator, clock, errors = a_coordinator(), Clock(), []
+    coordinator, clock = a_coordinator(), Clock()
+    errors: list[Exception] = []
     device = FedRap.open(
         tmp_path, transport=coordinator, token="token", attributes=True, clock=clock,
         on_error=errors.append,
