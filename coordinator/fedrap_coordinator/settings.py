@@ -21,6 +21,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from fedrap_coordinator.domain.policy import Policy
 from fedrap_coordinator.domain.rate_limits import Pace
 from fedrap_coordinator.domain.records import Terms
 from fedrap_coordinator.domain.rounds import RoundLimits
@@ -185,6 +186,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 f" and a round has {self.round.max_updates}: nothing would ever be recommended;"
                 " set it to 0, raise row_clip or max_updates, or lower the noise"
             )
+
+    def policy(self) -> Policy:
+        """What the task guarantees, as these settings have it."""
+        return Policy(privacy=self.privacy, total=self.round.total)
+
+    def under(self, policy: Policy) -> Settings:
+        """The same settings under the policy in force."""
+        change = msgspec.structs.replace
+        limits = change(self.round, total=policy.total)
+        return change(self, privacy=policy.privacy, round=limits)
 
     def plan(self) -> Plan:
         """The plan that every offer of this task carries."""

@@ -92,6 +92,11 @@ class Coordinator:
         return self._driver.limits
 
     @property
+    def settings(self) -> Settings:
+        """Under the policy in force."""
+        return self._driver.settings
+
+    @property
     def is_over(self) -> bool:
         """All rounds of the task were made."""
         return self._driver.is_over
@@ -218,7 +223,8 @@ class Coordinator:
         """The privacy guarantee of devices in these states, under the plan in force; spec 5.7."""
         driver = self._driver
         released = 0 if driver.model is None else driver.model.stored.step
-        return privacy_document(driver.plan, self._settings.round, driver.task, released, states)
+        limits = driver.settings.round
+        return privacy_document(driver.plan, limits, driver.task, released, states)
 
     async def add_items(self, items: Sequence[str]) -> int:
         """New items get rows at once, and numbers in C with the next release.
@@ -230,5 +236,5 @@ class Coordinator:
             if not is_item_id(item):
                 raise ConfigError(f"item {number}: an id has 1 to 200 characters and no line break")
         count = await self.store.add_items(items)
-        await self.advance()
+        await self._driver.publish_items()
         return count

@@ -126,8 +126,9 @@ class Slots:
         """Of the open round; the same object for as long as it is the same rule."""
         driver, rule = self._driver, self._last_rule
         step, privacy = 0 if driver.round is None else driver.round.step, driver.plan.privacy
-        if rule is None or rule.step != step or rule.privacy is not privacy:
-            rule = self._last_rule = SlotRule(step, driver.limits.slots, privacy)
+        slots = driver.slots
+        if rule is None or (rule.step, rule.slots) != (step, slots) or rule.privacy is not privacy:
+            rule = self._last_rule = SlotRule(step, slots, privacy)
         return rule
 
     async def _assign(self, request: SlotRequest, release: int) -> Signed:

@@ -94,6 +94,7 @@ class MemoryStore:
     _quality: dict[tuple[int, str], Quality] = field(default_factory=dict)
     _secrets: dict[str, bytes] = field(default_factory=dict)
     _task: bytes | None = None
+    _policy: bytes | None = None
     _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
     _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
 
@@ -118,6 +119,18 @@ class MemoryStore:
     async def task_id(self, fresh: bytes) -> bytes:
         self._task = self._task or fresh
         return self._task
+
+    async def policy(self, fresh: bytes | None = None) -> bytes | None:
+        self._policy = self._policy or fresh
+        return self._policy
+
+    async def change_policy(
+        self, policy: bytes, *, was: bytes, audit: AuditEntry | None = None
+    ) -> bool:
+        mine = self._policy == was
+        if mine:
+            self._policy = policy
+        return self._written(audit, mine)
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         return self._secrets.setdefault(name, fresh)

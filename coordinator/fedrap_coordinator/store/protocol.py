@@ -83,6 +83,16 @@ class Store(Protocol):
         """The task's id; `fresh` is kept if there was none."""
         ...
 
+    def policy(self, fresh: bytes | None = None) -> Awaitable[bytes | None]:
+        """The policy in force; `fresh` is that from now on where there is none."""
+        ...
+
+    def change_policy(
+        self, policy: bytes, *, was: bytes, audit: AuditEntry | None = None
+    ) -> Awaitable[bool]:
+        """Another policy is in force from now on; False when `was` is not in force any more."""
+        ...
+
     def secret(self, name: str, fresh: bytes) -> Awaitable[bytes]:
         """A value that all processes share; `fresh` is kept if there was none."""
         ...
