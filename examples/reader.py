@@ -21,14 +21,12 @@ def open_for(person: str, folder: Path) -> FedRap:
     """Log in: a store and a key of this person's own."""
     server, token = os.environ.get("FEDRAP_SERVER"), os.environ.get("FEDRAP_TOKEN")
     transport = None if server else FakeCoordinator(ITEMS, alike=SHELVES)
+    if transport is not None:
+        transport.attributes_of = {item: {"title": item.title()} for item in ITEMS}
     return FedRap.open(
-        folder,
-        profile=person,
-        kinds=KINDS,
-        server=server,
-        transport=transport,
-        token=token or "demo",
-    )
+        folder, profile=person, kinds=KINDS, server=server, transport=transport,
+        token=token or "demo", attributes=True,
+    )  # fmt: skip
 
 
 def evening(person: str, folder: Path, *, train: bool) -> list[str]:

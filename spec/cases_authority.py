@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -12,6 +13,14 @@ import numpy as np
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import PaperScoring, Plan, Scoring
 from fedrap_core.quantize import quantize_rows
+from fedrap_core.wire.attributes import (
+    Pages,
+    check_attributes,
+    check_page,
+    make_pages,
+    page_digests,
+    sign_attributes,
+)
 from fedrap_core.wire.authority import (
     NOTHING_BEFORE,
     check_leads,
@@ -24,7 +33,16 @@ from fedrap_core.wire.authority import (
 )
 from fedrap_core.wire.codec import encode, encode_value
 from fedrap_core.wire.keys import private_from_bytes, public_point
-from fedrap_core.wire.messages import Accepted, Delta, Message, Offer, Release, Signed
+from fedrap_core.wire.messages import (
+    Accepted,
+    AttributePage,
+    Attributes,
+    Delta,
+    Message,
+    Offer,
+    Release,
+    Signed,
+)
 from fedrap_core.wire.releases import pack_delta, pack_release
 from fedrap_core.wire.seal import seal_id
 from spec.vector_format import Case, File, error_name
@@ -58,6 +76,11 @@ class _Signatures:
         made = sign_message(_AUTHORITY, message)
         return msgspec.structs.replace(made, signature=self.of(made.body, made.signature))
 
+    def attributes(self, pages: Pages, release: int = 4, version: int = 7) -> Attributes:
+        made = sign_attributes(_AUTHORITY, _TASK, release, version, pages)
+        raw = made.entry[64:]
+        return msgspec.structs.replace(made, entry=self.of(raw, made.entry[:64]) + raw)
+
     def release(self, release: Release, before: bytes) -> Release:
         made = sign_release(_AUTHORITY, release, before)
         raw = made.entry[64:]
@@ -68,12 +91,18 @@ def signed(previous: File | None) -> File:
     """signed.json, with the signatures of `previous` where it has them."""
     signatures = _Signatures(previous)
     chain = _chain(signatures)
-    cases = [*_messages(signatures), *_releases(signatures, chain), *_logs(signatures, chain)]
+    cases = [
+        *_messages(signatures),
+        *_releases(signatures, chain),
+        *_logs(signatures, chain),
+        *_attributes(signatures),
+    ]
     about = (
         "What the authority signs. `what` = message: `bytes` are those of a `signed` around a "
         "message of `type`. release: `bytes` are those of a release or delta with its entry, whose "
         "digest is `digest`. log: do the entries of `following` lead on from `held`? at-once: is "
-        "`signed` the entry after `held` (`follows`), or can it never follow?"
+        "`signed` the entry after `held` (`follows`), or can it never follow? attributes: `bytes` "
+        "are those of an `attributes` message, `bodies` the pages that it names, in order."
     )
     return {"about": about, "signatures": signatures.used, "cases": cases}
 
@@ -223,3 +252,56 @@ def _logs(signatures: _Signatures, chain: list[Release]) -> list[Case]:
             )
         )
     return cases
+
+
+def _check_all(authority: bytes, message: Attributes, bodies: list[bytes]) -> None:
+    entry = check_attributes(authority, message)
+    numbered = zip(page_digests(message.pages), bodies, strict=True)
+    for number, (digest, raw) in enumerate(numbered):
+        check_page(entry, number, digest, raw)
+
+
+def _attributes(signatures: _Signatures) -> list[Case]:
+    items = [
+        {"title": "Ünder a line", "category": "book"},
+        {"title": "a b\nc"},
+        {"category": "film"},
+    ]
+    two, rest = make_pages(["title"], items[:2]), make_pages(["title"], items[2:])
+    many = Pages(["title"], 3, 2, [*two.digests, *rest.digests], {**two.bodies, **rest.bodies})
+    pages, none = make_pages(["title", "category"], items), make_pages([], items)
+    twice = make_pages(["title", "title"], items)
+    good, nothing = signatures.attributes(pages), signatures.attributes(none)
+    bodies = [pages.bodies[one] for one in pages.digests]
+    fewer = replace(pages, count=2)
+    columns = make_pages(["title"], items)
+    narrow = replace(pages, digests=columns.digests, bodies=columns.bodies)
+    binary = encode(AttributePage(columns=[b"\xff\n\n\n", b"\n\n\n"]))
+    binary_digest = hashlib.sha256(binary).digest()
+    unreadable = replace(pages, digests=[binary_digest], bodies={binary_digest: binary})
+    asked: list[tuple[str, Attributes, list[bytes], bytes, bool]] = [
+        ("three items", good, bodies, _POINT, True),
+        ("two pages", signatures.attributes(many), [many.bodies[one] for one in many.digests],
+         _POINT, True),
+        ("nothing is told", nothing, [], _POINT, True),
+        ("another authority", good, bodies, _STRANGER, False),
+        ("other pages", msgspec.structs.replace(good, pages=bytes(32)), bodies, _POINT, False),
+        ("a page left out", msgspec.structs.replace(good, pages=b""), [], _POINT, False),
+        ("another entry", msgspec.structs.replace(good, entry=nothing.entry), bodies, _POINT,
+         False),
+        ("no entry", msgspec.structs.replace(good, entry=b""), bodies, _POINT, False),
+        ("a name twice", signatures.attributes(twice), [twice.bodies[one] for one in twice.digests],
+         _POINT, False),
+        ("more rows than were signed", signatures.attributes(fewer), bodies, _POINT, False),
+        ("a column that is missing", signatures.attributes(narrow),
+         [columns.bodies[one] for one in columns.digests], _POINT, False),
+        ("not UTF-8", signatures.attributes(unreadable), [binary], _POINT, False),
+        ("other bytes", good, [bodies[0] + b"\0"], _POINT, False),
+    ]  # fmt: skip
+    return [
+        _case(
+            "attributes", comment, partial(_check_all, point, message, given), valid,
+            authority=point.hex(), bytes=encode(message).hex(), bodies=[one.hex() for one in given],
+        )
+        for comment, message, given, point, valid in asked
+    ]  # fmt: skip

@@ -74,6 +74,13 @@ _MESSAGES: list[Message] = [
         retired=struct.pack("<II", 0, 70_000),
     ),
     messages.Catalogue(version=0, start=0, count=0, items=b"", retired=b""),
+    messages.Attributes(entry=bytes(64) + b"signed", pages=_DIGEST + _DIGEST[::-1]),
+    messages.AttributesEntry(
+        task=_ID, release=4, version=7, count=1500, rows=1024, size_bytes=70_000,
+        names=["title", "catégorie"], pages=_DIGEST,
+    ),
+    messages.AttributePage(columns=["Ein Hügel\n\n".encode(), b"drama\nfilm\n"]),
+    messages.AttributePage(columns=[]),
     messages.Forget(),
     messages.Forgotten(),
     messages.Enrol(

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
+import msgspec
 import numpy as np
 from aiohttp import web
 
 from fedrap import FedRap, Floor
 from fedrap.transport.credentials import Signer
 from fedrap.transport.http import HttpTransport
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.policy_actions import PolicyActions
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.domain.rate_limits import Pace
 from fedrap_coordinator.domain.rounds import RoundLimits
@@ -88,6 +91,7 @@ def small_settings(
             max_updates=updates,
             max_seconds=max_seconds,
             over_selection=over_selection,
+            answer_seconds=0.0,
             total=total,
         ),
         method=SolveMethod(dim=DIM),
@@ -177,6 +181,19 @@ def noting(sums: list[RoundSum]) -> Learn:
     return learn
 
 
+def _opened(store: Store | str) -> Store:
+    return SqlStore(f"sqlite:///{store}") if isinstance(store, str) else store
+
+
+async def _take_policy(settings: Settings, store: Store) -> None:
+    await store.open()
+    wanted = settings.policy()
+    changes = {**msgspec.to_builtins(wanted.privacy), "total": wanted.total}
+    admin = AdminActions(store, settings, Sources(time.time, time.monotonic), "a test")
+    await PolicyActions(admin).change(changes, take=True)
+    await store.close()
+
+
 @asynccontextmanager
 async def serve(
     settings: Settings,
@@ -186,9 +203,16 @@ async def serve(
     items: list[str] | None = None,
     learn: Learn = next_model,
     monotonic: Callable[[], float] = time.monotonic,
+    *,
+    change_policy: bool = False,
 ) -> AsyncIterator[LiveServer]:
-    """The real app on a free port; `store` may be a path of a SQLite file."""
-    opened = SqlStore(f"sqlite:///{store}") if isinstance(store, str) else store
+    """The real app on a free port; `store` may be a path of a SQLite file.
+
+    With `change_policy` the policy of the settings is taken first, as an operator would.
+    """
+    if change_policy:
+        await _take_policy(settings, _opened(store))
+    opened = _opened(store)
     app = create_app(
         settings, opened, keyring or fresh_keyring(), Sources(clock, monotonic), learn=learn
     )

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from fedrap_coordinator.domain.policy import Policy
 from fedrap_coordinator.domain.rate_limits import Pace
 from fedrap_coordinator.domain.records import Terms
 from fedrap_coordinator.domain.rounds import RoundLimits
@@ -42,6 +43,7 @@ from fedrap_core.plan import (
 )
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning, noise_length
+from fedrap_core.wire.messages import MOST_PUBLIC, AttributeName
 
 DAY = 86400.0
 Days = Annotated[float, msgspec.Meta(gt=0, le=36500)]
@@ -133,6 +135,17 @@ class Releases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_states: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
 
 
+class PublicCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What of the catalogue everybody may have, beside the ids."""
+
+    # Attributes that devices fetch with the catalogue, such as title, category and url.
+    public: Annotated[tuple[AttributeName, ...], msgspec.Meta(max_length=MOST_PUBLIC)] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.public)) < len(self.public):
+            raise ValueError("public: an attribute is named twice")
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything an operator can set."""
 
@@ -159,6 +172,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     enrolment: Enrolment = Enrolment()
     sealing: Sealing = Sealing()
     releases: Releases = Releases()
+    catalogue: PublicCatalogue = PublicCatalogue()
     admin: AdminApi = AdminApi()
 
     def __post_init__(self) -> None:
@@ -172,6 +186,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 f" and a round has {self.round.max_updates}: nothing would ever be recommended;"
                 " set it to 0, raise row_clip or max_updates, or lower the noise"
             )
+
+    def policy(self) -> Policy:
+        """What the task guarantees, as these settings have it."""
+        return Policy(privacy=self.privacy, total=self.round.total)
+
+    def under(self, policy: Policy) -> Settings:
+        """The same settings under the policy in force."""
+        change = msgspec.structs.replace
+        limits = change(self.round, total=policy.total)
+        return change(self, privacy=policy.privacy, round=limits)
 
     def plan(self) -> Plan:
         """The plan that every offer of this task carries."""

@@ -38,7 +38,7 @@ PROFILE = "the name of a profile is text of 1 to 200 characters"
 PASSPHRASE = "a passphrase is text of 8 to 1000 characters"
 SECONDS = "a number of seconds from 0 up is expected"
 SHARE = "a number from 0 to 1 is expected"
-TEST = "a callable is expected, or a mapping of attributes to what they must be"
+TEST = "a callable is expected, or a mapping of attributes to the values that they may have"
 NUMBERS = "a mapping of item ids to numbers from -1000000 to 1000000 is expected"
 CALLABLE = "a callable is expected"
 TOKEN = "a token is text, or a callable that gives one"
@@ -175,13 +175,21 @@ def numbers_of(name: str, value: object) -> Mapping[str, float]:
     return {one: number(name, much, -1e6, 1e6, NUMBERS) for one, much in value.items()}
 
 
-def attribute_test(name: str, value: object) -> Callable[..., object] | Mapping[str, object]:
-    """A callable that is asked, or attributes that must be so."""
-    if isinstance(value, Mapping) and all(isinstance(one, str) for one in value):
-        return value
+def attribute_test(
+    name: str, value: object
+) -> Callable[[str], object] | Mapping[str, Collection[str]]:
+    """A callable that is asked, or attributes with the values that they may have."""
     if callable(value):
         return value
-    raise wrong(name, TEST)
+    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value):
+        raise wrong(name, TEST)
+    test = {one: [may] if isinstance(may, str) else may for one, may in value.items()}
+    for may in test.values():
+        if isinstance(may, bytes | Mapping) or not isinstance(may, Collection):
+            raise wrong(name, TEST)
+        if not all(isinstance(one, str) for one in may):
+            raise wrong(name, TEST)
+    return test
 
 
 def interaction(value: object, prefix: str = "") -> Interaction:

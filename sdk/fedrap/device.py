@@ -70,10 +70,14 @@ class FedRap:
         *,
         monotonic: Callable[[], float],
         uniform: Callable[[], float],
+        attributes: bool = False,
     ) -> None:
         self._state = state
         self._kinds = kinds
-        self._session = RoundSession(state, access, clock=state.now)
+        kept = state if attributes else None
+        self._session = RoundSession(
+            state, access, clock=state.now, attributes=kept, uniform=uniform
+        )
         self._process = DeviceProcess(
             state, self._session, on_error, monotonic=monotonic, uniform=uniform
         )
@@ -89,6 +93,7 @@ class FedRap:
         profile: str | None = None,
         kinds: Kinds | None = None,
         fetch: str = CONSENTED,
+        attributes: bool = False,
         token: Token | None = None,
         authority: bytes | str | None = None,
         key: KeyProvider | None = None,
@@ -114,6 +119,8 @@ class FedRap:
                 `dislike` counts against an item and `hide` hides it.
             fetch: `consented` fetches releases when the user agreed; `anonymous` also before they
                 were asked, which shows the coordinator an address and no device id.
+            attributes: fetch what the operator tells everybody of the items, too: titles,
+                categories, addresses. Whoever fetches any fetches all of them.
             token: an enrolment token from the app's backend, or a callable that gets one.
             authority: the public key of the task's authority, as `fedrap-coordinator authority`
                 prints it; without it the device keeps the one that it first enrols with.
@@ -139,6 +146,7 @@ class FedRap:
         folder = store_folder(path, app, profile)
         arguments.flag("allow_http", allow_http)
         arguments.flag("offline", offline)
+        arguments.flag("attributes", attributes)
         arguments.one_of("fetch", fetch, FETCHES, arguments.FETCH)
         if trainer is not None:
             arguments.one_of("trainer", trainer, TRAINERS, arguments.TRAINER)
@@ -188,7 +196,15 @@ class FedRap:
             authority=pinned,
             fetch=fetch,
         )
-        return cls(state, access, on_error, meaning, monotonic=monotonic, uniform=uniform)
+        return cls(
+            state,
+            access,
+            on_error,
+            meaning,
+            monotonic=monotonic,
+            uniform=uniform,
+            attributes=attributes,
+        )
 
     @staticmethod
     def withdraw(path: str | Path, *, app: str = "app", profile: str | None = None) -> None:
@@ -320,7 +336,7 @@ class FedRap:
         filter_seen: bool = True,
         candidates: Collection[str] | None = None,
         exclude: Collection[str] = (),
-        filter: Callable[[str], object] | None = None,
+        filter: Callable[[str], object] | Mapping[str, str | Collection[str]] | None = None,
         diversity: float = 0.0,
         boost: Mapping[str, float] | None = None,
         explain: bool = False,
@@ -331,7 +347,10 @@ class FedRap:
             filter_seen: leave out items of the user's own history.
             candidates: only these items; those that the catalogue does not have are ignored.
             exclude: none of these.
-            filter: asked with the id of the best items, in their order, until n may stay.
+            filter: a callable, asked with the id of the best items, in their order, until n may
+                stay; or attributes with the value, or the values, that they may have, as in
+                `{"category": "books", "language": ["de", "en"]}`. An item without an attribute
+                has the value "".
             diversity: 0 ranks by score alone; towards 1 each item is to be less like those above.
             boost: what the moment adds to the scores of some items: season, place, stock.
             explain: fill `reasons`.
@@ -349,20 +368,35 @@ class FedRap:
             reasons=arguments.flag("explain", explain),
         )
         if filter is not None:
-            arguments.function("filter", filter)
-            wish = replace(wish, test=filter)
+            test = arguments.attribute_test("filter", filter)
+            if isinstance(test, Mapping):
+                wish = replace(wish, passing=partial(known.attributes.passing, test))
+            else:
+                wish = replace(wish, test=test)
         if known.model is None or count <= 0:
             return []
         return known.model.recommend(known.interactions, known.trained, wish)
 
     def because(self, item: str) -> Because:
-        """Which items of the user's own history speak for this one, in words for the user."""
+        """Which items of the user's own history speak for this one, in words for the user.
+
+        Items have the names that their public attribute `title` gives them, where there is one.
+        """
         arguments.item("item", item)
         known = self._state.contents()
         if known.model is None:
             return Because(())
         reasons = known.model.reasons(known.interactions, known.trained, item)
-        return Because(tuple(one for one in reasons if one.shared + one.personal > 0))
+        liked = tuple(one for one in reasons if one.shared + one.personal > 0)
+        titled = ((one.item, _attributes(known, one.item).get("title")) for one in liked)
+        return Because(liked, {name: title for name, title in titled if title is not None})
+
+    def attributes(self, item: str) -> dict[str, str]:
+        """What the operator tells everybody of this item, such as its title; offline.
+
+        Empty where nothing is told, and on a device that was not opened with `attributes=True`.
+        """
+        return _attributes(self._state.contents(), arguments.item("item", item))
 
     def popular(self, n: int = 10) -> list[str]:
         """The first n items of the catalogue, which operators list with the most popular first.
@@ -491,6 +525,11 @@ class FedRap:
         finally:  # whatever a transport does, the store goes
             deleted = self._state.erase()
         return Erased(deleted, reason is None, reason)
+
+
+def _attributes(known: DeviceContents, item: str) -> dict[str, str]:
+    row = None if known.model is None else known.model.ids.row(item)
+    return {} if row is None else known.attributes.of(row)
 
 
 def store_folder(path: object, app: object, profile: object) -> Path:

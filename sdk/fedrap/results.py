@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -43,6 +43,7 @@ class Because:
     """What speaks for an item, for the user's eyes; `str()` of it is a sentence, or nothing."""
 
     reasons: tuple[Reason, ...]  # strongest first
+    titles: Mapping[str, str] = field(default_factory=dict)  # of items that have a public title
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -50,8 +51,9 @@ class Because:
         return tuple(one.item for one in self.reasons)
 
     def words(self, titles: Mapping[str, str] | None = None, most: int = 2) -> str:
-        """Such as "because you liked A and B"; `titles` gives items their names."""
-        named = [(titles or {}).get(item, item) for item in self.items[:most]]
+        """Such as "because you liked A and B"; `titles` gives items other names than they have."""
+        names = {**self.titles, **(titles or {})}
+        named = [names.get(item, item) for item in self.items[:most]]
         if not named:
             return ""
         *first, last = named

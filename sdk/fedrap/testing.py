@@ -40,11 +40,13 @@ from fedrap_core.quantize import quantize_rows
 from fedrap_core.sequence.model import to_rows
 from fedrap_core.sequence.server_step import SequenceLearning, start_learner
 from fedrap_core.wire import problems
+from fedrap_core.wire.attributes import Pages, make_pages, sign_attributes
 from fedrap_core.wire.authority import entry_digest, sign_release
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import (
     MOST_ENTRIES,
+    Attributes,
     Catalogue,
     Delta,
     Enrol,
@@ -114,6 +116,7 @@ class FakeCoordinator:
     ) -> None:
         matrix = planted_items(items, alike) if common is None else common
         self.items: list[str] = list(items)
+        self.attributes_of: dict[str, dict[str, str]] = {}  # of items; a test fills it
         self.retired: list[int] = []
         self.calls: list[Call] = []
         self.updates: list[SentUpdate] = []
@@ -222,6 +225,23 @@ class FakeCoordinator:
             items=join_ids(items),
             retired=np.array(sorted(self.retired), dtype="<u4").tobytes(),
         )
+
+    async def attributes(self) -> Attributes:
+        self._called("attributes", 0)
+        return sign_attributes(
+            self._authority, self._task, self._latest.version, len(self.calls), self._pages()
+        )
+
+    async def attribute_page(self, digest: bytes) -> bytes:
+        self._called("attribute_page", 0)
+        pages = self._pages()
+        if digest not in pages.bodies:
+            raise refusal(problems.NOT_FOUND)
+        return pages.bodies[digest]
+
+    def _pages(self) -> Pages:
+        names = sorted({name for one in self.attributes_of.values() for name in one})
+        return make_pages(names, [self.attributes_of.get(item, {}) for item in self.items])
 
     async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         body = encode(OfferRequest(release=release))

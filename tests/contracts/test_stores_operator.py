@@ -177,3 +177,21 @@ async def test_quality_is_noted_by_version_and_metric(store: Store) -> None:
 async def test_a_secret_is_made_once(store: Store) -> None:
     assert await store.secret("session", b"one") == b"one"
     assert await store.secret("session", b"two") == b"one"
+
+
+async def test_public_attributes_come_by_row_and_their_version_grows_with_each_change(
+    store: Store,
+) -> None:
+    await store.add_items(["a", "b"])
+    first = await store.extent()
+    said = [NewItem("b", {"title": "B", "margin": "7"}), NewItem("c", {"title": "C"})]
+    await store.import_items(said)
+    second = await store.extent()
+    assert second.attributes > first.attributes
+    assert await store.public_attributes(["title"]) == [{}, {"title": "B"}, {"title": "C"}]
+    await store.import_items(said)
+    assert (await store.extent()).attributes == second.attributes  # nothing changed
+    await store.import_items([NewItem("b", {"title": "B again"})])
+    third = await store.extent()
+    assert (third.attributes, third.catalogue) == (second.attributes + 1, second.catalogue)
+    assert (await store.public_attributes(["title", "margin"]))[1] == {"title": "B again"}

@@ -16,16 +16,18 @@ import pytest
 from fedrap import CoordinatorUnreachable, FedRap, Floor, UpdateRefused
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.items import ItemIds
+from fedrap_core.wire import problems
+from fedrap_core.wire.attributes import check_attributes, check_page, page_digests
 from fedrap_core.wire.authority import open_signed
 from fedrap_core.wire.certificates import read_certificate
-from fedrap_core.wire.codec import encode
+from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import (
     new_private_key,
     private_to_bytes,
     public_from_point,
     public_point,
 )
-from fedrap_core.wire.messages import Accepted, Delta, Release
+from fedrap_core.wire.messages import Accepted, AttributePage, Delta, Release
 from fedrap_core.wire.releases import apply_delta, unpack_release
 from fedrap_core.wire.seal import seal_update
 from testkit.harness import DIM, ITEMS, one_cell
@@ -108,6 +110,25 @@ async def test_the_catalogue_is_told_from_any_row_on(world: World) -> None:
     assert (end.start, end.count, end.items) == (10, 2, b"item-10\nitem-11\n")
     past = await world.transport.catalogue(500)
     assert (past.count, past.items) == (0, b"")
+
+
+@pytest.mark.spec("11.1", "11.2")
+async def test_public_attributes_are_signed_and_each_page_is_at_its_digest(world: World) -> None:
+    authority = (await world.enrolled()).enrolled.authority
+    await world.tell({"item-1": {"title": "One"}, "item-3": {"title": "Three"}})
+    message = await world.transport.attributes()
+    entry = check_attributes(authority, message)
+    assert (entry.names, entry.count) == (["title"], len(ITEMS))
+    (digest,) = page_digests(message.pages)
+    raw = await world.transport.attribute_page(digest)
+    check_page(entry, 0, digest, raw)
+    assert decode(AttributePage, raw).columns[0].split(b"\n")[:4] == [b"", b"One", b"", b"Three"]
+    await world.tell({"item-3": {"title": "Drei"}})
+    later = check_attributes(authority, await world.transport.attributes())
+    assert (later.release, later.version) > (entry.release, entry.version)
+    with pytest.raises(UpdateRefused) as refused:
+        await world.transport.attribute_page(bytes(32))
+    assert refused.value.problem is problems.NOT_FOUND
 
 
 async def test_asking_twice_gives_the_same_place(world: World) -> None:

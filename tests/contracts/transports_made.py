@@ -8,13 +8,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 
+import msgspec
 import numpy as np
 
 from fedrap.testing import FakeCoordinator
 from fedrap.transport import Transport
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap.transport.http import HttpTransport
+from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.http.device_api import COORDINATOR
+from fedrap_coordinator.settings import PublicCatalogue
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.sparse import RowUpdate
@@ -39,6 +42,7 @@ class World:
     leave: Callable[[], None]
     expire: Callable[[], None]  # all certificates end
     revoke: Callable[[bytes], Awaitable[None]]
+    tell: Callable[[dict[str, dict[str, str]]], Awaitable[None]]  # titles of items
 
     async def enrolled(self) -> Member:
         key = new_private_key()
@@ -96,13 +100,18 @@ def fake_world() -> World:
     async def revoke(device: bytes) -> None:
         fake.revoke(device)
 
-    return World(fake, token, release_next, leave, fake.expire_certificates, revoke)
+    async def tell(said: dict[str, dict[str, str]]) -> None:
+        fake.attributes_of.update(said)
+
+    return World(fake, token, release_next, leave, fake.expire_certificates, revoke, tell)
 
 
 @asynccontextmanager
 async def http_world() -> AsyncIterator[World]:
     """A real coordinator on a socket; two updates make a release."""
-    settings = small_settings(updates=2, cap=CAP)
+    settings = msgspec.structs.replace(
+        small_settings(updates=2, cap=CAP), catalogue=PublicCatalogue(public=("title",))
+    )
     later = [0.0]
     clock = lambda: time.time() + later[0]  # noqa: E731
     async with serve(settings, MemoryStore(), clock=clock) as served:
@@ -121,4 +130,8 @@ async def http_world() -> AsyncIterator[World]:
         async def revoke(device: bytes) -> None:
             assert await served.app[COORDINATOR].store.revoke_device(device, 1.0)
 
-        yield World(transport, served.token, release_next, leave, expire, revoke)
+        async def tell(said: dict[str, dict[str, str]]) -> None:
+            items = [NewItem(item, one) for item, one in said.items()]
+            await served.app[COORDINATOR].store.import_items(items)
+
+        yield World(transport, served.token, release_next, leave, expire, revoke, tell)

@@ -52,7 +52,7 @@ async def test_steps_without_noise_are_without_a_guarantee_for_good(tmp_path: Pa
             await early.join(one_cell(0))
             await served.app[COORDINATOR].advance()
         assert (await device.run_round_async()).joined
-    async with serve(noised, path, keyring) as served:
+    async with serve(noised, path, keyring, change_policy=True) as served:
         assert served.app[MONITOR].gauges()["epsilon_promised"] == math.inf  # from the start on
         await (await served.player()).join(one_cell(1))  # the open round keeps its rule
         await served.app[COORDINATOR].advance()
@@ -88,7 +88,7 @@ async def test_what_was_spent_under_one_noise_stays_under_another(tmp_path: Path
             await player.join(one_cell(0))
             await served.app[COORDINATOR].advance()
     quieter = small_settings(updates=1, separation=1, noise=2.0, cap=4)
-    async with serve(quieter, path, keyring) as served:
+    async with serve(quieter, path, keyring, change_policy=True) as served:
         await (await served.player()).join(one_cell(1))  # the open round keeps its rule
         await served.app[COORDINATOR].advance()
         store, rule = served.app[COORDINATOR].store, served.app[COORDINATOR].plan.privacy

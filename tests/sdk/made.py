@@ -15,11 +15,13 @@ from fedrap.transport.credentials import Signer
 from fedrap_core.items import join_ids
 from fedrap_core.plan import Plan, Privacy, Scoring, SolveMethod
 from fedrap_core.sparse import RowUpdate
+from fedrap_core.wire.attributes import make_pages, sign_attributes
 from fedrap_core.wire.authority import entry_digest, sign_message, sign_release
 from fedrap_core.wire.codec import decode, encode_value
 from fedrap_core.wire.keys import new_private_key, private_from_bytes, public_point
 from fedrap_core.wire.messages import (
     Accepted,
+    Attributes,
     Catalogue,
     Enrolled,
     Log,
@@ -96,6 +98,8 @@ class MadeCoordinator:
         self.seal_key = public_point(self.seal_private.public_key())
         self.receipt: bytes | None = None
         self.catalogue_start: int | None = None
+        self.attributes_version = 1
+        self.pages = make_pages([], [])  # of public attributes
 
     @property
     def round(self) -> bytes:
@@ -152,6 +156,16 @@ class MadeCoordinator:
             items=join_ids(items),
             retired=np.array(self.retired, dtype="<u4").tobytes(),
         )
+
+    async def attributes(self) -> Attributes:
+        self._called("attributes")
+        return sign_attributes(
+            self.authority, TASK, self.latest.version, self.attributes_version, self.pages
+        )
+
+    async def attribute_page(self, digest: bytes) -> bytes:
+        self._called("attribute_page")
+        return self.pages.bodies[digest]
 
     async def forget(self, signer: Signer) -> None:
         self._called("forget")

@@ -49,10 +49,12 @@ def test_new_releases_come_in_the_background_without_training(tmp_path: Path) ->
 def test_releases_come_also_where_rounds_are_over_for_good(tmp_path: Path) -> None:
     coordinator = MadeCoordinator(latest=a_release(2))
     coordinator.fails["offer"] = [refused(problems.BUDGET_SPENT)]  # a final answer
-    now = 0.0
+    now = 1e9
+    time_now = lambda: now  # noqa: E731
     device = FedRap.open(
-        tmp_path, transport=coordinator, token="t", monotonic=lambda: now, uniform=lambda: 0.5
-    )
+        tmp_path, transport=coordinator, token="t", clock=time_now, monotonic=time_now,
+        uniform=lambda: 0.5,
+    )  # fmt: skip
     with device:
         device.consent(train=True, policy="v1")
         device.record("item-1")

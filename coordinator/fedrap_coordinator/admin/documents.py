@@ -110,6 +110,15 @@ class RolledBack(Answer):
     step: int
 
 
+class PolicyChange(Answer):
+    """The policy in force, another one if it was asked for, and what that does to devices."""
+
+    policy: dict[str, Any]  # in force when this was answered
+    changes: dict[str, list[Any]]  # by field: the old value and the new one
+    effect: list[str]
+    changed: bool
+
+
 class Status(Answer):
     """What is in the database, in short."""
 

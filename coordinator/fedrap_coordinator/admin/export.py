@@ -14,6 +14,7 @@ import numpy as np
 
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.actions import ALL_ROUNDS, AdminActions
+from fedrap_coordinator.domain.policy import read_policy
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.privacy.statement import privacy_document
 from fedrap_coordinator.rounds.releases import load_model, plan_after
@@ -29,6 +30,9 @@ _ROWS = 10_000  # items read at once
 async def statement_of(store: Store, settings: Settings, sources: Sources) -> dict[str, Any]:
     """The privacy statement as database and settings have it, served or not."""
     task, stored = await store.task_id(sources.token_bytes(16)), await store.release(None)
+    raw = await store.policy()
+    if raw is not None:  # what the shell that asks is set to does not matter
+        settings = settings.under(read_policy(raw))
     found = await store.current_round()
     if found is not None:  # a round keeps the rules that it was opened with
         plan = decode_value(Plan, found[1])

@@ -109,7 +109,7 @@ class Monitor:
         stated = state_policy(rule, self._states.most_promised)
         waiting, waiting_bytes = self._in_hand()
         return found | {
-            "task_rounds": float(self._settings.round.total),
+            "task_rounds": float(self._coordinator.settings.round.total),
             "round_max_seconds": self._settings.round.max_seconds,
             "database_serves": float(coordinator.is_ready),
             **{f"devices_{name}": float(getattr(self._states, name)) for name in STATES},

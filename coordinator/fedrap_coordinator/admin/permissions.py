@@ -31,6 +31,8 @@ PERMISSIONS: dict[str, frozenset[Role]] = {
     "revoke": frozenset({Role.OPERATOR}),
     "tokens": frozenset({Role.OPERATOR}),
     "rotate-keys": frozenset({Role.OPERATOR, Role.PRIVACY}),
+    "policy": frozenset(Role),
+    "change-policy": frozenset({Role.PRIVACY}),
     "charges": frozenset({Role.PRIVACY}),
     "issuers": frozenset({Role.PRIVACY}),
     "audit": frozenset({Role.PRIVACY}),

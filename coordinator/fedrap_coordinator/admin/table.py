@@ -18,6 +18,7 @@ from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.admin.catalogue_files import read_items
 from fedrap_coordinator.admin.permissions import Role
+from fedrap_coordinator.admin.policy_actions import PolicyActions
 
 PAGE = 1000  # rows of one answer, at the most
 
@@ -33,6 +34,7 @@ Name = Annotated[
 Point = Annotated[str, Meta(pattern="^04[0-9a-f]{128}$", description="an uncompressed P-256 point")]
 TokenCount = Annotated[int, Meta(ge=1, le=1_000_000)]
 ReleaseVersion = Annotated[int, Meta(ge=0, le=2**31, description="of C")]
+PolicyValue = float | int | list[float] | dict[str, float] | None
 Metric = Annotated[str, Meta(min_length=1, max_length=40, description="such as ndcg@10")]
 Note = Annotated[str, Meta(max_length=100, description="how it was measured")]
 
@@ -139,6 +141,15 @@ class NewQuality(Arguments):
     note: Note = ""
 
 
+class NewPolicy(Arguments):
+    """Other values for fields of the policy; without `take` only the effect is told."""
+
+    changes: Annotated[
+        dict[str, PolicyValue], Meta(max_length=64, description="by field: noise, cap, total …")
+    ]
+    take: bool = False
+
+
 A = TypeVar("A", bound=Arguments)
 D = TypeVar("D", bound=d.Answer)
 
@@ -188,6 +199,16 @@ LEDGER = Action(
 CHARGES = Action(
     "charges", "charges", "get", "/admin/v1/privacy/charges", "Every slot; devices as numbers.",
     Nothing, d.LedgerWithCharges, lambda admin, _: admin.ledger_with_charges(),
+)  # fmt: skip
+POLICY = Action(
+    "policy", "policy", "get", "/admin/v1/policy", "The policy in force.",
+    Nothing, d.PolicyChange, lambda admin, _: PolicyActions(admin).change({}, take=False),
+)  # fmt: skip
+CHANGE_POLICY = Action(
+    "change-policy", "change-policy", "post", "/admin/v1/policy",
+    "Change noise, clip, b, K or the number of rounds; or say what that would do.",
+    NewPolicy, d.PolicyChange,
+    lambda admin, a: PolicyActions(admin).change(a.changes, take=a.take),
 )  # fmt: skip
 ISSUERS = Action(
     "issuers", "issuers", "get", "/admin/v1/issuers", "Backends that sign tokens.",
@@ -263,7 +284,8 @@ RECOVER = Action(
 )  # fmt: skip
 
 ACTIONS: tuple[Action[Any, Any], ...] = (
-    STATUS, DASHBOARD, ROUNDS, DEVICES, REVOKE, TOKENS, LEDGER, CHARGES, ISSUERS, ADD_ISSUER,
+    STATUS, DASHBOARD, ROUNDS, DEVICES, REVOKE, TOKENS, LEDGER, CHARGES, POLICY,
+    CHANGE_POLICY, ISSUERS, ADD_ISSUER,
     REMOVE_ISSUER, KEYS, ROTATE_KEYS, AUDIT, RELEASES, ROLL_BACK, ITEMS, IMPORT_ITEMS,
     RETIRE_ITEMS, QUALITY, NOTE_QUALITY, ADMINS, ADD_ADMIN, REMOVE_ADMIN, RECOVER,
 )  # fmt: skip

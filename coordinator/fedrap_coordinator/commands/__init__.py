@@ -24,7 +24,7 @@ from fedrap_coordinator.commands.output import (
     settings_of,
     show,
 )
-from fedrap_coordinator.commands.privacy import add_privacy
+from fedrap_coordinator.commands.privacy import add_policy, add_privacy
 from fedrap_coordinator.commands.serve import add_serve
 from fedrap_coordinator.identity.attestation import Attestation
 from fedrap_coordinator.settings import server_context
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     add_identity_commands(commands)
     add_operator_commands(commands)
     add_ledger(add_privacy(commands, _stated, show))
+    add_policy(commands)
     return parser
 
 

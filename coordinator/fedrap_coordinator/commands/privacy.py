@@ -1,4 +1,4 @@
-"""`fedrap-coordinator privacy`: plan a privacy guarantee, show the one in force, write it down."""
+"""`fedrap-coordinator privacy` and `policy`: plan a guarantee, show the one in force, change it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from fedrap_coordinator.admin import table
+from fedrap_coordinator.commands.output import (
+    act,
+    add_action,
+    add_group,
+    print_json,
+    say,
+    settings_of,
+    show,
+)
 from fedrap_coordinator.privacy import accountants
 from fedrap_coordinator.privacy.accountants import Accounted
 from fedrap_coordinator.privacy.planner import Option, Wanted, default_delta, options
@@ -46,6 +58,44 @@ def add_privacy(commands: Any, stated: Stated, write: Callable[[str], None]) -> 
     export.add_argument("file", type=Path, nargs="?")
     export.set_defaults(run=lambda arguments: _export(arguments, stated, write))
     return actions
+
+
+def add_policy(commands: Any) -> None:
+    """The policy in force, and the step to another one."""
+    policy = add_group(commands, "policy", "show the policy in force, or change it")
+    add_action(policy, "show", "what every round is made under", _policy_show)
+    change = add_action(
+        policy, "change", "take the settings' noise, clip, b, K and total; says what that does",
+        _policy_change,
+    )  # fmt: skip
+    change.add_argument("--yes", action="store_true", help="do it; without this it is only said")
+
+
+def _policy_show(arguments: argparse.Namespace) -> int:
+    found = act(arguments, table.POLICY, table.Nothing())
+    if arguments.json:
+        print_json(found)
+    else:
+        flat = {**found.policy["privacy"], "total": found.policy["total"]}
+        show("\n".join(f"{name:<14}{value}" for name, value in flat.items()))
+    return 0
+
+
+def _policy_change(arguments: argparse.Namespace) -> int:
+    wanted = settings_of(arguments).policy()
+    changes = {**msgspec.to_builtins(wanted.privacy), "total": wanted.total}
+    found = act(arguments, table.CHANGE_POLICY, table.NewPolicy(changes, arguments.yes))
+    if arguments.json:
+        print_json(found)
+        return 0
+    if not found.changes:
+        say("the settings are the policy in force; there is nothing to change")
+        return 0
+    for name, (old, new) in found.changes.items():
+        show(f"{name}: {old} -> {new}")
+    show("\n".join(f"- {words}" for words in found.effect))
+    say("changed; restart `serve`" if found.changed else "nothing was changed; --yes does it")
+    return 0
 
 
 def _plan(arguments: argparse.Namespace, write: Callable[[str], None]) -> int:

@@ -251,6 +251,7 @@ class Extent:
 
     items: int
     catalogue: int
+    attributes: int = 0  # grows with each change of an attribute
 
 
 @dataclass(frozen=True)

@@ -49,12 +49,15 @@ class RoundLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_updates: Count = 100
     min_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 60.0
     max_seconds: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 600.0
-    over_selection: Annotated[float, msgspec.Meta(ge=1, le=10)] = 1.3  # offers per wanted update
+    over_selection: Annotated[float, msgspec.Meta(ge=1, le=10)] = 2.0  # slots per update, at most
+    answer_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = (
+        300.0  # then a slot is given anew
+    )
     total: Count = 100  # T, rounds of the whole task
 
     @property
     def slots(self) -> int:
-        """How many devices are asked for an update."""
+        """How many devices are asked for an update at the most; see over_selection.py."""
         return max(self.max_updates, round(self.max_updates * self.over_selection))
 
     def with_at_least(self, updates: int) -> RoundLimits:

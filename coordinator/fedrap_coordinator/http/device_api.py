@@ -44,6 +44,8 @@ def routes() -> list[web.RouteDef]:
         web.get("/v1/releases/{version}", get_release, name="release"),
         web.get("/v1/log", get_log, name="log"),
         web.get("/v1/catalogue", get_catalogue, name="catalogue"),
+        web.get("/v1/attributes", get_attributes, name="attributes"),
+        web.get("/v1/attributes/{page}", get_attribute_page, name="attribute-page"),
         web.get("/v1/privacy", get_privacy, name="privacy"),
         web.get("/v1/openapi.json", get_openapi, name="openapi"),
         web.get("/readyz", get_ready, name="ready"),
@@ -161,6 +163,17 @@ async def get_catalogue(request: web.Request) -> web.Response:
     return web.Response(body=body, content_type=MEDIA_TYPE, headers=headers)
 
 
+async def get_attributes(request: web.Request) -> web.Response:
+    """Which pages the items' public attributes are in."""
+    return _packed(request, await request.app[COORDINATOR].attributes(), "no-cache")
+
+
+async def get_attribute_page(request: web.Request) -> web.Response:
+    """One of these pages; its address is its digest."""
+    digest = read_hex(request.match_info["page"], 32)
+    return _packed(request, await request.app[COORDINATOR].attribute_page(digest), _FOREVER)
+
+
 async def _signed(request: web.Request) -> SignedRequest:
     """The request as it came; nothing is proven yet. Headers are looked at before the body."""
     headers = read_headers(request.headers)
@@ -184,6 +197,15 @@ def _release(request: web.Request, release: EncodedRelease, caching: str) -> web
         headers["Content-Encoding"] = "gzip"
         body = release.gzipped
     return web.Response(body=body, content_type=MEDIA_TYPE, headers=headers)
+
+
+def _packed(request: web.Request, body: bytes, caching: str) -> web.Response:
+    """Compressed by aiohttp, in a thread where it is large."""
+    answer = web.Response(body=body, content_type=MEDIA_TYPE, headers={"Cache-Control": caching})
+    answer.headers["Vary"] = "Accept-Encoding"
+    if _takes_gzip(request):
+        answer.enable_compression(web.ContentCoding.gzip)
+    return answer
 
 
 def _takes_gzip(request: web.Request) -> bool:

@@ -58,6 +58,7 @@ HAVE = _asked("have", {**COUNT, "maximum": 2**31}, "the version that the device 
 SINCE = _asked("since", {**COUNT, "maximum": 2**31}, "the version of the last entry that is known")
 START = _asked("start", {**COUNT, "maximum": 999_999_999}, "the first row that is wanted")
 HEX16: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+HEX32: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 
 DEVICES = (
     Address("get", "/healthz", "Alive.", _object(status={"const": "ok"})),
@@ -93,6 +94,14 @@ DEVICES = (
         MSGPACK, (SINCE,),
     ),
     Address("get", "/v1/catalogue", "Items from a row on.", BYTES, MSGPACK, (START,)),
+    Address(
+        "get", "/v1/attributes", "Which pages the items' public attributes are in, signed.", BYTES,
+        MSGPACK,
+    ),
+    Address(
+        "get", "/v1/attributes/{page}", "One of these pages; it never changes.", BYTES, MSGPACK,
+        (_asked("page", HEX32, "SHA-256 of the page", "path"),),
+    ),
     Address("get", "/v1/privacy", "The privacy guarantee, and on what it rests.", OBJECT),
 )  # fmt: skip
 

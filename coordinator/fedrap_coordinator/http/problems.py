@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
 from collections.abc import Callable
 from typing import Any
 
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp import ClientPayloadError, web
+from aiohttp.http_exceptions import HttpProcessingError, PayloadEncodingError
 from aiohttp.typedefs import Handler, Middleware
 
 from fedrap_coordinator.errors import Refusal, refusal_of
@@ -19,6 +20,11 @@ from fedrap_core.wire import problems
 
 log = logging.getLogger(__name__)
 
+# What a handler meets when its peer hangs up: nobody's fault here, and no alarm.
+WENT_AWAY = (ConnectionError, asyncio.IncompleteReadError, ClientPayloadError, PayloadEncodingError)
+# Answers that stand until an operator does something: devices come back in days, and not together.
+FINAL = (problems.BUDGET_SPENT, problems.TASK_OVER, problems.REVOKED)
+FINAL_SECONDS = 7 * 86_400.0  # half of it to three halves
 _HTTP_ERRORS = {
     404: problems.NOT_FOUND,
     405: problems.METHOD_NOT_ALLOWED,
@@ -75,7 +81,11 @@ def answer_for(
         "request": number,
         "address": shortened(address),
     }
-    if isinstance(error, FedRapError) and (refusal := refusal_of(error, uniform)) is not None:
+    refusal: Refusal | None
+    if isinstance(error, WENT_AWAY):
+        refusal = Refusal(problems.MALFORMED, "the request was not sent to its end")
+        log.info("the client went away", extra=told)
+    elif isinstance(error, FedRapError) and (refusal := refusal_of(error, uniform)) is not None:
         log.info("refused", extra={"problem": refusal.problem.code} | told)
     elif isinstance(error, web.HTTPException):
         if error.status < 400:
@@ -85,6 +95,8 @@ def answer_for(
     else:  # A bug: the traceback goes to the log, nothing of it to the caller.
         refusal = Refusal(problems.INTERNAL)
         log.error("internal error", extra=told, exc_info=error)
+    if refusal.problem in FINAL and refusal.retry_after is None:
+        refusal = Refusal(refusal.problem, refusal.detail, FINAL_SECONDS * (0.5 + uniform()))
     answer = problem_response(refusal)
     answer.headers["Fedrap-Request"] = number
     return answer

@@ -59,7 +59,7 @@ class Coordinator:
         )
         self._ingest = Ingest(store, aggregator, settings, keyring.authority, sources.clock)
         self._slots = Slots(self._driver, self._ingest, keyring, settings, sources)
-        self._downloads = Downloads(store, settings, self._driver)
+        self._downloads = Downloads(store, settings, self._driver, keyring.authority)
 
     @property
     def task(self) -> bytes:
@@ -90,6 +90,11 @@ class Coordinator:
     def limits(self) -> RoundLimits:
         """Of the open round."""
         return self._driver.limits
+
+    @property
+    def settings(self) -> Settings:
+        """Under the policy in force."""
+        return self._driver.settings
 
     @property
     def is_over(self) -> bool:
@@ -206,11 +211,20 @@ class Coordinator:
         """The items from row `start` on as a message, and compressed where that is at hand."""
         return self._downloads.catalogue(start)
 
+    def attributes(self) -> Awaitable[bytes]:
+        """Which pages the items' public attributes are in, signed, as a message."""
+        return self._downloads.attributes()
+
+    def attribute_page(self, digest: bytes) -> Awaitable[bytes]:
+        """A page of public attributes, as a message."""
+        return self._downloads.attribute_page(digest)
+
     def privacy(self, states: DeviceStates) -> dict[str, Any]:
         """The privacy guarantee of devices in these states, under the plan in force; spec 5.7."""
         driver = self._driver
         released = 0 if driver.model is None else driver.model.stored.step
-        return privacy_document(driver.plan, self._settings.round, driver.task, released, states)
+        limits = driver.settings.round
+        return privacy_document(driver.plan, limits, driver.task, released, states)
 
     async def add_items(self, items: Sequence[str]) -> int:
         """New items get rows at once, and numbers in C with the next release.
@@ -222,5 +236,5 @@ class Coordinator:
             if not is_item_id(item):
                 raise ConfigError(f"item {number}: an id has 1 to 200 characters and no line break")
         count = await self.store.add_items(items)
-        await self.advance()
+        await self._driver.publish_items()
         return count

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from fedrap_coordinator.domain.records import CataloguePage
+from fedrap_coordinator.domain.records import CataloguePage, Extent
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.rounds.driver import RoundDriver
 from fedrap_coordinator.rounds.releases import EncodedRelease, encode_release, encode_since
@@ -17,9 +20,11 @@ from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.items import join_ids
 from fedrap_core.wire import problems
+from fedrap_core.wire.attributes import Pages, make_pages, sign_attributes
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import MOST_ENTRIES, Catalogue, Log
 
+log = logging.getLogger(__name__)
 KEPT_DELTAS = 16  # in memory, for devices that come back at about the same time
 KEPT_LOGS = 64  # parts of the log; most devices ask from one of the last few versions
 KEPT_OLD = 2  # versions that are not the latest; nobody makes us compress one twice in a row
@@ -28,14 +33,23 @@ KEPT_OLD = 2  # versions that are not the latest; nobody makes us compress one t
 class Downloads:
     """Answers from the store and from the model that the driver holds."""
 
-    def __init__(self, store: Store, settings: Settings, driver: RoundDriver) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        driver: RoundDriver,
+        authority: ec.EllipticCurvePrivateKey,
+    ) -> None:
         self._store = store
+        self._authority = authority
         self._settings = settings
         self._driver = driver
         self._deltas: dict[tuple[int, int], EncodedRelease] = {}
         self._old: dict[int, EncodedRelease] = {}
         self._logs: tuple[int, dict[int, bytes]] = (0, {})  # of the latest version, by `since`
         self._catalogue: _Catalogue | None = None
+        self._pages: tuple[Extent, Pages] | None = None
+        self._attributes: tuple[tuple[Extent, int], bytes] | None = None
 
     async def release(self, version: int | None) -> EncodedRelease:
         """A version of C, or the latest, ready to serve."""
@@ -99,6 +113,45 @@ class Downloads:
         if start == 0:
             return known.whole, known.gzipped
         return known.part(start), None
+
+    async def attributes(self) -> bytes:
+        """Which pages the items' public attributes are in, signed, as a message."""
+        model, extent = self._driver.model, await self._store.extent()
+        latest = 0 if model is None else model.stored.version
+        if self._attributes is None or self._attributes[0] != (extent, latest):
+            pages = await self._public(extent)
+            body = encode(
+                sign_attributes(
+                    self._authority, self._driver.task, latest, extent.attributes, pages
+                )
+            )
+            self._attributes = ((extent, latest), body)
+        return self._attributes[1]
+
+    async def attribute_page(self, digest: bytes) -> bytes:
+        """A page of public attributes; those of before the last change are gone."""
+        pages = await self._public(await self._store.extent())
+        if digest not in pages.bodies:
+            raise Refusal(problems.NOT_FOUND, "there is no such page of attributes any more")
+        return pages.bodies[digest]
+
+    async def _public(self, extent: Extent) -> Pages:
+        """Read and cut once for each change of the catalogue, however often it is asked for."""
+        known = self._pages
+        if known is None or known[0] != extent:
+            names = self._settings.catalogue.public
+            items = await self._store.public_attributes(names) if names else []
+            known = self._pages = (extent, await asyncio.to_thread(_cut, names, items))
+        return known[1]
+
+
+def _cut(names: Sequence[str], items: Sequence[Mapping[str, str]]) -> Pages:
+    """Where they are too large for devices, there are none, and the operator is told."""
+    try:
+        return make_pages(names, items)
+    except ValueError as error:
+        log.warning("no public attributes are served", extra={"reason": str(error)})
+        return make_pages((), ())
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,16 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import math
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
-from fedrap_coordinator.domain.records import Attribute, DeviceStates, Extent
+from fedrap_coordinator.domain.over_selection import SlotPacing
+from fedrap_coordinator.domain.policy import differences, in_words, read_policy
+from fedrap_coordinator.domain.records import Attribute, AuditEntry, DeviceStates, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
 from fedrap_coordinator.errors import AlreadyReleased, ConfigError, StoreGone
@@ -27,6 +30,7 @@ from fedrap_coordinator.rounds.releases import (
     Model,
     check_settings,
     first_model,
+    grown_model,
     load_model,
     next_model,
     plan_after,
@@ -48,6 +52,7 @@ from fedrap_core.wire.messages import MOST_ENTRIES
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
+ITEM_SECONDS = 10.0  # between two looks for items that no release has yet
 PATIENCE = 2.0  # seconds that a request waits for a round that is being summed
 
 
@@ -103,12 +108,24 @@ class RoundDriver:
         self._reached = reached
         self._turn = asyncio.Lock()
         self._keys = RoundKeys(keyring, settings.sealing.rotate_hours, sources.clock, reached)
+        self._pacing, self._told_slots = SlotPacing(), 0
+        self._next_look = -math.inf  # for items that no release has yet
         self._timing = RoundTiming(settings.round, sources.clock, sources.monotonic)
         self._follow(settings.plan())
 
     def _follow(self, plan: Plan) -> None:
         """The rules from now on; the minimum that a plan told its devices holds."""
         self.plan, self.limits = plan, self._settings.round.with_at_least(plan.min_updates)
+
+    @property
+    def slots(self) -> int:
+        """How many devices may have a slot in the open round by now."""
+        return self._pacing.slots(self.round, self.limits, self._sources.monotonic())
+
+    @property
+    def settings(self) -> Settings:
+        """Under the policy in force."""
+        return self._settings
 
     @property
     def expected(self) -> float:
@@ -133,6 +150,7 @@ class RoundDriver:
         round_ = self.round
         if round_ is None or round_.id != round_id or counts.phase is None:
             return
+        self._pacing.see(round_, self._sources.monotonic())
         if counts.assigned <= round_.assigned and counts.accepted <= round_.accepted:
             return  # a batch says the same to all that are in it
         self.round = replace(
@@ -140,6 +158,7 @@ class RoundDriver:
             assigned=max(round_.assigned, counts.assigned),
             accepted=max(round_.accepted, counts.accepted),
         )
+        self._pacing.see(self.round, self._sources.monotonic())
         if counts.accepted > round_.accepted and self.is_due():
             self.due.set()
 
@@ -156,9 +175,38 @@ class RoundDriver:
             if self.model is not None:
                 check_settings(self._settings, self.model)
                 self._check_steps(self.model)
+            await self._check_policy()
+            if self.model is not None:
                 await self._take_up_log(self.model)
             await self._step()
         self.started = True
+
+    async def _check_policy(self) -> None:
+        """A task keeps its policy until somebody changes it; settings alone do not.
+
+        Raises:
+            ConfigError: the settings have another one.
+        """
+        raw = await self._store.policy(self._settings.policy().encoded())
+        assert raw is not None
+        in_force = read_policy(raw)
+        other = differences(in_force, self._settings.policy())
+        if other:
+            raise ConfigError(
+                f"these settings are not the policy in force: they change {in_words(other)}. Set "
+                "them back, or take that step with `fedrap-coordinator policy change`, which says "
+                "what it does to devices"
+            )
+
+    async def _follow_policy(self) -> None:
+        """Take up a policy that was changed while this process serves."""
+        raw = await self._store.policy()
+        if raw is None or raw == self._settings.policy().encoded():
+            return
+        other = differences(self._settings.policy(), in_force := read_policy(raw))
+        if other:
+            log.warning("the policy was changed", extra={"changes": in_words(other)})
+            self._settings = self._settings.under(in_force)
 
     def _check_steps(self, model: Model) -> None:
         """A database that is older than its keys would publish steps a second time.
@@ -206,7 +254,62 @@ class RoundDriver:
         """Look at the store, and do everything that is due now."""
         async with self._turn:
             await self._refresh()
+            await self._publish_items()
             await self._step()
+        self._pacing.see(self.round, self._sources.monotonic())
+        if self.slots > self._told_slots:  # somebody did not answer: who waits may take its slot
+            self._announce()
+        self._told_slots = self.slots
+
+    async def publish_items(self) -> None:
+        """Look for items that no release has yet, now."""
+        self._next_look = -math.inf
+        await self.advance()
+
+    async def _publish_items(self) -> None:
+        """A release for a catalogue that changed, where no round will make one soon.
+
+        Rounds bring new items with their releases. Where there is none, because the task is over,
+        or nobody has a slot in the open one, what everybody knows is published again with rows for
+        the new items, under a new version of the same step; it costs no device anything.
+        """
+        now = self._sources.monotonic()
+        if self.model is None or now < self._next_look or not self._is_idle():
+            return
+        self._next_look = now + ITEM_SECONDS
+        if (await self._store.extent()).catalogue <= self.model.message.catalogue:
+            return
+        async with self._store.alone() as mine:
+            if not mine:
+                return
+            await self._refresh()
+            extent = await self._store.extent()
+            if not self._is_idle() or extent.catalogue <= self.model.message.catalogue:
+                return
+            await self._publish_grown(self.model, extent)
+
+    def _is_idle(self) -> bool:
+        """Is no release of a round to be expected, as far as one can tell?"""
+        round_ = self.round
+        return round_ is None or (round_.phase is Phase.COLLECTING and round_.assigned == 0)
+
+    async def _publish_grown(self, model: Model, extent: Extent) -> None:
+        attributes = await self._store.shared_attributes(model.common.size)
+        if model.common.sequence is not None:
+            model = with_state(model, await self._store.learner(model.stored.version))
+        made = await asyncio.to_thread(grown_model, model, extent, attributes)
+        made = await asyncio.to_thread(self._published, made, model, self._sources.clock())
+        items = f"{extent.items - model.common.size} new"
+        entry = AuditEntry(self._sources.clock(), "coordinator", "publish-items", items, "done")
+        try:
+            await self._store.roll_back(made.stored, entry)
+        except AlreadyReleased:  # another process was faster
+            await self._refresh()
+            return
+        await self._keep_entry(made)
+        self.model = without_state(made)
+        self._adopt(None)
+        log.info("items released", extra={"version": made.stored.version, "items": extent.items})
 
     async def run(self, tick: float) -> None:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""
@@ -336,6 +439,7 @@ class RoundDriver:
         await asyncio.to_thread(self._keyring.keep_entries, self.task, [model.message.entry])
 
     async def _open_round(self) -> None:
+        await self._follow_policy()
         if self.model is None or self.is_over:
             await self._keys.tidy(set())
             return

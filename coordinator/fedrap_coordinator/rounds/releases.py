@@ -157,7 +157,12 @@ def recovered_model(model: Model, version: int, step: int) -> Model:
     return _unsigned(stored, common, message)
 
 
-def restored_model(model: Model, old: StoredRelease, attributes: Sequence[Attribute] = ()) -> Model:
+def restored_model(
+    model: Model,
+    old: StoredRelease,
+    attributes: Sequence[Attribute] = (),
+    size: int | None = None,
+) -> Model:
     """The C of `old` under the version after `model`.
 
     The step stays that of `model`: rounds that were made stay made, and what was charged for them
@@ -170,13 +175,14 @@ def restored_model(model: Model, old: StoredRelease, attributes: Sequence[Attrib
     """
     past = load_model(old)
     version, step = model.stored.version + 1, model.stored.step
-    rows, fresh = past.common.items, model.common.size - past.common.size
+    size = model.common.size if size is None else size  # rows of the result
+    rows, fresh = past.common.items, size - past.common.size
     if fresh > 0:
         rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, attributes))
     sequence, learner = past.common.sequence, None
     if sequence is not None:
         state = learner_after(old.learner, sequence, old.step)
-        state = grow_learner(state, model.common.size, attributes)
+        state = grow_learner(state, size, attributes)
         sequence, learner = published(state), pack_learner(state)
     common, latest = CommonItems(version, rows, sequence), model.message
     shown = served_rows(past.message.withheld, past.common.size)
@@ -192,6 +198,17 @@ def restored_model(model: Model, old: StoredRelease, attributes: Sequence[Attrib
         learner=learner,
     )  # fmt: skip
     return _unsigned(stored, common, message)
+
+
+def grown_model(model: Model, extent: Extent, attributes: Sequence[Attribute] = ()) -> Model:
+    """`model` again under the next version, with rows for the items that came since.
+
+    The step stays; it is made of what was published, and so costs nobody anything.
+    """
+    message = msgspec.structs.replace(model.message, catalogue=extent.catalogue)
+    size = max(extent.items, model.common.size)
+    target = replace(model, message=message)
+    return restored_model(target, model.stored, attributes, size)
 
 
 def _scoring_of(latest: Release, past: Release) -> AnyScoring:

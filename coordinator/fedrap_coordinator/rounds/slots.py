@@ -136,10 +136,12 @@ class Slots:
         """Of the open round; the same object for as long as it is the same rule."""
         driver, rule = self._driver, self._last_rule
         step, privacy = 0 if driver.round is None else driver.round.step, driver.plan.privacy
+        slots = driver.slots
         new_keys = driver.round is not None and driver.round.id == self._new_keys
-        same = rule is not None and (rule.step, rule.new_keys) == (step, new_keys)
+        wanted = (step, slots, new_keys)
+        same = rule is not None and (rule.step, rule.slots, rule.new_keys) == wanted
         if rule is None or not same or rule.privacy is not privacy:
-            rule = self._last_rule = SlotRule(step, driver.limits.slots, privacy, new_keys)
+            rule = self._last_rule = SlotRule(step, slots, privacy, new_keys)
         return rule
 
     async def _lets_new_keys_in(self) -> bool:

@@ -88,11 +88,13 @@ class MemoryStore:
     _log: dict[int, bytes] = field(default_factory=dict)  # version -> signed entry
     _items: dict[str, bool] = field(default_factory=dict)  # in order of row -> retired
     _catalogue_version: int = 0
+    _attributes_version: int = 0
     _attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     _refusals: dict[bytes, Counter[str]] = field(default_factory=dict)
     _quality: dict[tuple[int, str], Quality] = field(default_factory=dict)
     _secrets: dict[str, bytes] = field(default_factory=dict)
     _task: bytes | None = None
+    _policy: bytes | None = None
     _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
     _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
 
@@ -117,6 +119,18 @@ class MemoryStore:
     async def task_id(self, fresh: bytes) -> bytes:
         self._task = self._task or fresh
         return self._task
+
+    async def policy(self, fresh: bytes | None = None) -> bytes | None:
+        self._policy = self._policy or fresh
+        return self._policy
+
+    async def change_policy(
+        self, policy: bytes, *, was: bytes, audit: AuditEntry | None = None
+    ) -> bool:
+        mine = self._policy == was
+        if mine:
+            self._policy = policy
+        return self._written(audit, mine)
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         return self._secrets.setdefault(name, fresh)
@@ -438,6 +452,7 @@ class MemoryStore:
         self._items.update(dict.fromkeys(wanted, False))
         self._attributes.update({item.id: dict(item.attributes) for item in changed})
         self._catalogue_version += bool(returned or set(wanted) - known)
+        self._attributes_version += bool(changed)
         self._written(audit, True)
         return Imported(len(set(wanted) - known), returned, sum(c.id in known for c in changed))
 
@@ -452,7 +467,7 @@ class MemoryStore:
         return CataloguePage(self._catalogue_version, list(self._items)[start:], retired)
 
     async def extent(self) -> Extent:
-        return Extent(len(self._items), self._catalogue_version)
+        return Extent(len(self._items), self._catalogue_version, self._attributes_version)
 
     async def items(self, start: int, count: int, search: str = "") -> Sequence[ItemRow]:
         rows = [
@@ -475,6 +490,10 @@ class MemoryStore:
         ]
         new = {(name, value) for row, name, value in found if row >= start}
         return [one for one in found if one[1:] in new]
+
+    async def public_attributes(self, names: Sequence[str]) -> Sequence[Mapping[str, str]]:
+        of = [self._attributes.get(item, {}) for item in self._items]
+        return [{name: one[name] for name in names if name in one} for one in of]
 
     async def categories(self, count: int) -> Sequence[tuple[str, int]]:
         found = Counter(

@@ -83,6 +83,16 @@ class Store(Protocol):
         """The task's id; `fresh` is kept if there was none."""
         ...
 
+    def policy(self, fresh: bytes | None = None) -> Awaitable[bytes | None]:
+        """The policy in force; `fresh` is that from now on where there is none."""
+        ...
+
+    def change_policy(
+        self, policy: bytes, *, was: bytes, audit: AuditEntry | None = None
+    ) -> Awaitable[bool]:
+        """Another policy is in force from now on; False when `was` is not in force any more."""
+        ...
+
     def secret(self, name: str, fresh: bytes) -> Awaitable[bytes]:
         """A value that all processes share; `fresh` is kept if there was none."""
         ...
@@ -307,6 +317,10 @@ class Store(Protocol):
 
     def shared_attributes(self, start: int) -> Awaitable[Sequence[Attribute]]:
         """Attributes of the items from row `start` on, and of all that share one with them."""
+        ...
+
+    def public_attributes(self, names: Sequence[str]) -> Awaitable[Sequence[Mapping[str, str]]]:
+        """These attributes of all items, row 0 first."""
         ...
 
     def categories(self, count: int) -> Awaitable[Sequence[tuple[str, int]]]:

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
-from fedrap_coordinator.domain.records import Charge, Counts
+from fedrap_coordinator.domain.records import AuditEntry, Charge, Counts
 from fedrap_coordinator.errors import StoreGone, StoreUnavailable
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store import sql_admin, sql_devices, sql_items, sql_releases, sql_rounds
@@ -61,6 +61,23 @@ def reading(body: Body[P, T]) -> Verb[P, T]:
 
 def _task_id(db: sa.Connection, fresh: bytes) -> bytes:
     return _secret(db, "task", fresh)
+
+
+def _policy(db: sa.Connection, fresh: bytes | None = None) -> bytes | None:
+    if fresh is not None:
+        insert_once(db, t.meta, name="policy", value=fresh)
+    kept = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "policy"))
+    return None if kept is None else bytes(kept)
+
+
+def _change_policy(
+    db: sa.Connection, policy: bytes, *, was: bytes, audit: AuditEntry | None = None
+) -> bool:
+    m = t.meta.c
+    changed = db.execute(
+        t.meta.update().where(m.name == "policy", m.value == was).values(value=policy)
+    )
+    return sql_admin.audited(db, audit, changed.rowcount == 1)
 
 
 def _secret(db: sa.Connection, name: str, fresh: bytes) -> bytes:
@@ -221,6 +238,8 @@ class SqlStore:
     give_back = transaction(give_back)
     task_id = transaction(_task_id)
     secret = transaction(_secret)
+    policy = transaction(_policy)
+    change_policy = transaction(_change_policy)
     counts = reading(_counts)
 
     add_tokens = transaction(sql_devices.add_tokens)
@@ -261,6 +280,7 @@ class SqlStore:
     extent = reading(sql_items.extent)
     items = reading(sql_items.items)
     shared_attributes = reading(sql_items.shared_attributes)
+    public_attributes = reading(sql_items.public_attributes)
     categories = reading(sql_items.categories)
 
     add_issuer = transaction(sql_admin.add_issuer)

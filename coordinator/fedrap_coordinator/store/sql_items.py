@@ -5,7 +5,7 @@ An item keeps its row for ever, and a row is never given twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -58,7 +58,7 @@ def catalogue(db: sa.Connection, start: int) -> CataloguePage:
 def extent(db: sa.Connection) -> Extent:
     """Size and version of the catalogue."""
     items = db.scalar(sa.select(sa.func.count()).select_from(t.item)) or 0
-    return Extent(int(items), _version(db))
+    return Extent(int(items), _version(db), _version(db, "attributes"))
 
 
 def _one_at_a_time(db: sa.Connection) -> None:
@@ -79,19 +79,17 @@ def _mark(db: sa.Connection, items: Sequence[str], *, retired: bool) -> int:
     return count
 
 
-def _version(db: sa.Connection) -> int:
-    value = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "catalogue"))
+def _version(db: sa.Connection, of: str = "catalogue") -> int:
+    value = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == of))
     return 0 if value is None else int(value)
 
 
-def _raise_version(db: sa.Connection) -> None:
-    version = _version(db)
+def _raise_version(db: sa.Connection, of: str = "catalogue") -> None:
+    version = _version(db, of)
     if version == 0:
-        db.execute(t.meta.insert().values(name="catalogue", value=b"1"))
+        db.execute(t.meta.insert().values(name=of, value=b"1"))
     else:
-        db.execute(
-            t.meta.update().where(t.meta.c.name == "catalogue").values(value=b"%d" % (version + 1))
-        )
+        db.execute(t.meta.update().where(t.meta.c.name == of).values(value=b"%d" % (version + 1)))
 
 
 _MANY = 500  # parameters of one statement
@@ -129,6 +127,7 @@ def import_items(
     ]
     if fresh:
         db.execute(a.insert(), fresh)
+        _raise_version(db, "attributes")
     known_before = sum(item.id in before for item in changed)
     return audited(db, audit, Imported(added, returned, known_before))
 
@@ -142,6 +141,16 @@ def shared_attributes(db: sa.Connection, start: int) -> Sequence[Attribute]:
     same = sa.and_(pairs.c.name == a.name, pairs.c.value == a.value)
     query = sa.select(a.row, a.name, a.value).join_from(pairs, t.item_attribute, same)
     return sorted((row.row, row.name, row.value) for row in db.execute(query))
+
+
+def public_attributes(db: sa.Connection, names: Sequence[str]) -> Sequence[Mapping[str, str]]:
+    """Of all items, row 0 first."""
+    a = t.item_attribute.c
+    count = db.scalar(sa.select(sa.func.count()).select_from(t.item)) or 0
+    found: list[dict[str, str]] = [{} for _ in range(count)]
+    for one in db.execute(t.item_attribute.select().where(a.name.in_(list(names)))):
+        found[one.row][one.name] = one.value
+    return found
 
 
 def items(db: sa.Connection, start: int, count: int, search: str = "") -> Sequence[ItemRow]:

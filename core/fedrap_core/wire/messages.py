@@ -23,6 +23,10 @@ Kind = Annotated[str, msgspec.Meta(min_length=1, max_length=40)]  # a word, such
 SignedBytes = Annotated[bytes, msgspec.Meta(max_length=1024)]  # a signature and what it signs
 Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]  # r and s
 MOST_ENTRIES = 200  # of the log of releases in one message
+MOST_PUBLIC = 16  # attributes of items that devices get
+PAGE_ROWS = 1024  # items at most in one page of attributes
+MOST_ATTRIBUTE_BYTES = 64 * 1024 * 1024  # of all pages together
+AttributeName = Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -242,6 +246,36 @@ class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):
     count: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
     items: bytes  # UTF-8 ids of row start, start + 1, …, each followed by a newline
     retired: bytes  # u32 little-endian, ascending: all rows not to be shown
+
+
+class AttributesEntry(Message, frozen=True, kw_only=True, tag="attributes-entry"):
+    """What the authority signs of the items' public attributes; pages are there by their digests.
+
+    Of two the later one has the larger release, and with the same release the larger version.
+    """
+
+    task: Id16
+    release: Version  # the latest one when this was signed
+    version: Version  # grows with each change of an attribute
+    count: Annotated[int, msgspec.Meta(ge=0, le=2**24)]  # rows, from row 0 on
+    rows: Annotated[int, msgspec.Meta(ge=1, le=PAGE_ROWS)]  # in each page but the last
+    size_bytes: Annotated[int, msgspec.Meta(ge=0, le=MOST_ATTRIBUTE_BYTES)]  # of all pages
+    names: Annotated[list[AttributeName], msgspec.Meta(max_length=MOST_PUBLIC)]
+    pages: Digest  # SHA-256 of the digests of all pages
+
+
+class Attributes(Message, frozen=True, kw_only=True, tag="attributes"):
+    """Coordinator -> anybody: which pages the public attributes of the items are in."""
+
+    entry: SignedBytes  # a signature and an AttributesEntry
+    pages: Annotated[bytes, msgspec.Meta(max_length=4 * 1024 * 1024)]  # 32 bytes each, in order
+
+
+class AttributePage(Message, frozen=True, kw_only=True, tag="attribute-page"):
+    """Coordinator -> anybody: some rows of each public attribute, column by column."""
+
+    columns: Annotated[list[bytes], msgspec.Meta(max_length=MOST_PUBLIC)]
+    # UTF-8 values, each followed by a newline; an empty one says that an item has none
 
 
 class Forget(Message, frozen=True, kw_only=True, tag="forget"):

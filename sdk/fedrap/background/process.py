@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from fedrap.background.conditions import Conditions
-from fedrap.background.scheduler import Background, Pace, next_delay
+from fedrap.background.scheduler import Background, Pace
 from fedrap.errors import InsideEventLoop
 from fedrap.results import RoundReport
 from fedrap.rounds import eligibility
@@ -155,7 +155,6 @@ class DeviceProcess:
         self._wait = 0.0  # seconds for a slot
         self._pace = Pace()
         self._refresh_at = -math.inf
-        self._refused_until = -math.inf
         watch(self)
 
     def start(self, conditions: Conditions, pace: Pace) -> None:
@@ -176,7 +175,7 @@ class DeviceProcess:
 
     def wake(self) -> None:
         """Something has changed that rounds may have waited for."""
-        self._refused_until = -math.inf
+        self._session.ask_again()
         background = self._background
         if background is not None:
             background.wake()
@@ -193,10 +192,11 @@ class DeviceProcess:
         Or why the last one did not, where the coordinator was not found to be what it should be, or
         refused this device for good.
         """
-        blocked = self._session.why_blocked(self._state.snapshot())
+        device = self._state.snapshot()
+        blocked = self._session.why_blocked(device)
         if blocked is None and self.running:
             blocked = self._conditions.blocked_by(ignore)
-        return blocked or self._session.distrusted or self._session.refused
+        return blocked or self._session.distrusted or self._session.refused(device)
 
     def close_within(self, seconds: float) -> None:
         """Stop, and give the store back."""
@@ -221,17 +221,16 @@ class DeviceProcess:
         self._state.after_fork_in_child()
 
     async def _round(self) -> RoundReport:
-        refused, left = self._session.refused, self._refused_until - self._monotonic()
-        if refused is not None and left > 0:  # asked again in days; releases come all the same
-            await self._refresh()
-            return RoundReport(False, refused, min(left, REFRESH_SECONDS))
         report = await self._session.run_round(
-            self.swallow, self._wait, lambda: self._conditions.blocked_by(self.swallow)
+            self.swallow,
+            self._wait,
+            lambda: self._conditions.blocked_by(self.swallow),
+            self._pace.refused,
         )
-        if eligibility.stands(report.blocked_by) and report.retry_after is None:
-            left = next_delay(report, 0, self._pace, self._uniform())
-            self._refused_until = self._monotonic() + left
-            report = replace(report, retry_after=min(left, REFRESH_SECONDS))
+        if eligibility.stands(report.blocked_by):  # asked again in days; releases come all the same
+            await self._refresh()
+            left = report.retry_after or self._pace.refused
+            return replace(report, retry_after=min(left, REFRESH_SECONDS))
         if report.blocked_by in _NOT_SYNCED:
             await self._refresh()
         return report

@@ -79,14 +79,12 @@ def is_trouble(report: RoundReport) -> bool:
 def next_delay(report: RoundReport, failures: int, pace: Pace, uniform: float) -> float:
     """Seconds until the next try.
 
-    The coordinator's own wish comes first and is never cut short; trouble doubles the delay; what
-    the coordinator refused for good is asked again in days, whatever `longest` says;
-    `uniform` in [0, 1) spreads devices that were stopped by the same thing.
+    The coordinator's own wish comes first; trouble doubles the delay; `uniform` in [0, 1) spreads
+    devices that were stopped by the same thing. What the coordinator refused for good it is not
+    asked again before its day, however often a round is tried: see `RoundSession`.
     """
     if report.retry_after is not None:
         return min(max(_LEAST, report.retry_after) * (1 + 0.1 * uniform), pace.longest)
-    if eligibility.stands(report.blocked_by):
-        return pace.refused * (0.5 + uniform)
     if is_trouble(report):
         doubled = pace.backoff * 2.0 ** min(max(0, failures - 1), _LONGEST_EXPONENT)
         return min(doubled, pace.longest) * (0.5 + 0.5 * uniform)

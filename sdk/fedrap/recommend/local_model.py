@@ -47,6 +47,7 @@ class Wish:
     diversity: float = 0.0  # 0: by score alone; 1: as different as can be
     boost: Mapping[str, float] = field(default_factory=dict)  # added to the scores of items
     reasons: bool = False
+    passing: Callable[[int], npt.NDArray[np.bool_]] | None = None  # which of so many rows may stay
 
 
 class LocalModel:
@@ -134,6 +135,8 @@ class LocalModel:
             allowed[self._rows(wish.exclude)] = False
         if wish.hidden:
             allowed[self._hidden_rows(wish.hidden)] = False
+        if wish.passing is not None:
+            allowed &= wish.passing(self._size)
         if not self.step > 0:
             return self._first(wish.n, allowed, wish.test)
         scorer = self._scorer(interactions, trained)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
+import random
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fedrap import arguments
 from fedrap.errors import AnotherAuthority, CoordinatorUnreachable, UpdateRefused
@@ -17,14 +19,15 @@ from fedrap.rounds import eligibility
 from fedrap.rounds.enrolment import Attest, Membership, authority_of
 from fedrap.rounds.ledger import Floor
 from fedrap.rounds.runner import RoundRunner, RoundSteps
-from fedrap.rounds.state import RoundSnapshot, RoundState
-from fedrap.rounds.sync import sync
+from fedrap.rounds.state import RoundSnapshot, RoundState, Wait
+from fedrap.rounds.sync import AttributeState, sync, sync_attributes
 from fedrap.trainers.protocol import Trainer, TrainerUnavailable
 from fedrap.trainers.select import Choice, choose_trainer, make_trainer
 from fedrap.transport import Transport
 from fedrap.transport.consented import ConsentedTransport, ConsentWithdrawn, call_app
 from fedrap.transport.credentials import Signer
-from fedrap_core.errors import BrokenModel, ForkedLog, SignatureInvalid
+from fedrap_core.errors import BrokenModel, FedRapError, ForkedLog, SignatureInvalid
+from fedrap_core.wire import problems
 from fedrap_core.wire.problems import NOT_ENROLLED, REVOKED, Family
 
 Token = str | Callable[[], str]
@@ -32,7 +35,18 @@ CONSENTED, ANONYMOUS = "consented", "anonymous"  # when releases are fetched
 FETCHES = (CONSENTED, ANONYMOUS)
 HEAL_SECONDS = 30 * 86_400.0  # at least, between two memberships that were given up
 _UNKNOWN = (NOT_ENROLLED, REVOKED)  # answers to a device that may come anew, with a fresh token
+REFUSED_SECONDS = 2 * 86_400.0  # until what was refused for good is asked for again
+MOST_WAIT = 366 * 86_400.0  # whatever a coordinator says
 FORGET_SECONDS = 10.0
+ATTRIBUTE_SECONDS = 4 * 3600.0  # between two looks at public attributes of the same release
+_UNANSWERED = frozenset(  # words of a round in which the coordinator said nothing
+    {
+        eligibility.NO_CONSENT,
+        eligibility.NO_TOKEN,
+        eligibility.TOKEN_FAILED,
+        eligibility.UNREACHABLE,
+    }
+)
 _DISTRUST = (AnotherAuthority, SignatureInvalid, ForkedLog)
 _WORDS: dict[type[Exception], str] = {
     AnotherAuthority: eligibility.ANOTHER_AUTHORITY,
@@ -79,21 +93,36 @@ class RoundSession:
         *,
         clock: Callable[[], float] = time.time,
         steps: RoundSteps | None = None,
+        attributes: AttributeState | None = None,
+        uniform: Callable[[], float] = random.random,
     ) -> None:
+        """`attributes` is where public attributes are kept, if the app wants them."""
         self._state = state
+        self._attributes = attributes
+        self._attributes_of: tuple[int | None, float] | None = None  # release, and when
         self._access = access
         self._clock = clock
         self._steps = steps
         self._trainer: tuple[Trainer, Choice, int] | None = None  # and the work it is for
         self._running = threading.Lock()
-        self._not_before = 0.0
+        self._uniform = uniform
         self._distrusted: str | None = None
-        self._refused: str | None = None
+        once = access.token if isinstance(access.token, str) else ""
+        asked = f"{access.server or ''}\n{once}".encode("utf-8", "surrogatepass")
+        self._asked = hashlib.sha256(b"fedrap wait" + asked).digest()[:16]
 
-    @property
-    def refused(self) -> str | None:
+    def refused(self, device: RoundSnapshot) -> str | None:
         """A word for what the coordinator refused for good, until it says something else."""
-        return self._refused
+        return device.wait.word if device.wait.of == self._asked else None
+
+    def ask_again(self) -> None:
+        """Something has changed: what was refused may be asked for now."""
+        if self._state.snapshot().wait.word is not None:
+            self._state.keep_wait(Wait())
+
+    def _left(self, device: RoundSnapshot) -> float:
+        """Seconds until the coordinator may be asked; another token is not told to wait."""
+        return device.wait.left(device.at) if device.wait.of == self._asked else 0.0
 
     @property
     def distrusted(self) -> str | None:
@@ -119,7 +148,30 @@ class RoundSession:
             authority = authority_of(device.credentials, self._pinned(device))
             async with self._transport() as transport:
                 watched = ConsentedTransport(transport, self._may_fetch)
-                await sync(self._state, watched, device, authority)
+                device = await sync(self._state, watched, device, authority)
+                await self._sync_attributes(watched, device, authority)
+
+    async def _sync_attributes(
+        self, transport: Transport, device: RoundSnapshot, authority: bytes | None
+    ) -> None:
+        if self._attributes is not None:
+            task = None if device.credentials is None else device.credentials.task
+            await sync_attributes(self._attributes, transport, task, authority)
+            self._attributes_of = (device.release_version, self._clock())
+
+    async def _refresh_attributes(self, transport: Transport, on_error: OnError) -> None:
+        """After a round, where a release came or hours passed; what fails has no part in it."""
+        device, last = self._state.snapshot(), self._attributes_of
+        recently = last is not None and 0 <= self._clock() - last[1] < ATTRIBUTE_SECONDS
+        if recently and last is not None and last[0] == device.release_version:
+            return
+        try:
+            authority = authority_of(device.credentials, self._pinned(device))
+            await self._sync_attributes(transport, device, authority)
+        except ConsentWithdrawn:
+            pass
+        except FedRapError as error:
+            on_error(error)
 
     def _may_fetch(self) -> bool:
         """The user agreed; or was never asked, and the app fetches without a name."""
@@ -135,12 +187,15 @@ class RoundSession:
         on_error: OnError = ignore,
         wait: float = 0.0,
         unmet: Callable[[], str | None] = nothing_unmet,
+        refused: float = REFUSED_SECONDS,
     ) -> RoundReport:
         """Join a round if there is one, or within `wait` seconds.
 
         Args:
             on_error: called with the errors that become a report.
             unmet: a word for a condition of the background that does not hold, asked last.
+            refused: seconds after which an answer is asked for again that stands until somebody
+                does something, spread between a half and three halves of that.
         """
         if not self._running.acquire(blocking=False):
             return RoundReport(False, eligibility.ALREADY_RUNNING)
@@ -148,13 +203,13 @@ class RoundSession:
             device = self._state.snapshot()
             blocked = self.why_blocked(device)
             if blocked is not None:
-                left = max(0.0, self._not_before - device.at)
-                return RoundReport(False, blocked, left or None)
+                return RoundReport(False, blocked, self._left(device) or None)
             blocked = unmet()
             if blocked is not None:
                 return RoundReport(False, blocked)
             async with self._transport() as transport:
-                return await self._run(device, self._consented(transport), on_error, wait)
+                report = await self._run(device, self._consented(transport), on_error, wait)
+            return self._remembered(device, report, refused)
         finally:
             self._running.release()
 
@@ -177,15 +232,37 @@ class RoundSession:
 
     def why_blocked(self, device: RoundSnapshot) -> str | None:
         """Why a round would not run now."""
-        return eligibility.blocked_by(
+        blocked = eligibility.blocked_by(
             consented=device.consented,
             offline=self._access.offline,
             reachable=self._reachable(),
             may_enrol=device.credentials is not None or self._access.token is not None,
             interactions=device.recorded,
-            wait_seconds=self._not_before - device.at,
+            wait_seconds=self._left(device),
             ledger_lost=device.ledger_lost,
         )
+        if blocked == eligibility.TOLD_TO_WAIT:
+            return self.refused(device) or blocked
+        return blocked
+
+    def _remembered(
+        self, device: RoundSnapshot, report: RoundReport, refused: float
+    ) -> RoundReport:
+        """The report, with when to ask again; kept on the device, for a job's process ends."""
+        if eligibility.stands(report.blocked_by):
+            seconds = report.retry_after
+            if seconds is None or seconds < refused / 2:
+                seconds = refused * (0.5 + self._uniform())
+            self._keep_wait(min(seconds, MOST_WAIT), report.blocked_by)
+            return replace(report, retry_after=seconds)
+        if report.retry_after is not None and math.isfinite(report.retry_after):
+            self._keep_wait(report.retry_after)
+        elif device.wait.word is not None and (report.joined or report.blocked_by in problems.ALL):
+            self._state.keep_wait(Wait())
+        return report
+
+    def _keep_wait(self, seconds: float, word: str | None = None) -> None:
+        self._state.keep_wait(Wait(self._clock(), seconds, word, self._asked))
 
     async def _run(
         self, device: RoundSnapshot, transport: Transport, on_error: OnError, wait: float
@@ -194,7 +271,8 @@ class RoundSession:
         if self._may_heal(device, report):  # 3.12: a fresh token, a new device
             self._state.forget_credentials()
             report = await self._try(self._state.snapshot(), transport, on_error, wait)
-        self._refused = report.blocked_by if eligibility.stands(report.blocked_by) else None
+        if self._attributes is not None and report.blocked_by not in _UNANSWERED:
+            await self._refresh_attributes(transport, on_error)
         return report
 
     def _may_heal(self, device: RoundSnapshot, report: RoundReport) -> bool:
@@ -219,7 +297,6 @@ class RoundSession:
             with self._noting_distrust():
                 return await self._runner(device, transport, token, wait).run(device)
         except UpdateRefused as refused:
-            self._wait(refused.retry_after)
             if refused.problem.family is not Family.RETRY:  # "no room now" is daily life
                 on_error(refused)
             return RoundReport(False, refused.problem.code, refused.retry_after)
@@ -284,10 +361,6 @@ class RoundSession:
                 trainer = make_trainer(choice.name)
         self._trainer = (trainer, choice, work)
         return trainer
-
-    def _wait(self, seconds: float | None) -> None:
-        if seconds is not None and math.isfinite(seconds):
-            self._not_before = self._clock() + seconds
 
     def _reachable(self) -> bool:
         return self._access.transport is not None or self._access.server is not None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +27,20 @@ from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState
 from fedrap_core.plan import AnyScoring
 from fedrap_core.wire.messages import Delta, Release
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """What the coordinator last said: not now, or not at all. A new process keeps to it too."""
+
+    at: float = 0.0  # seconds of wall time
+    seconds: float = 0.0  # from then on nobody is asked
+    word: str | None = None  # what was refused until somebody does something; None: come later
+    of: bytes = b""  # which server, and which token, that was; see `RoundSession`
+
+    def left(self, now: float) -> float:
+        """Seconds that are still to be waited; none where the clock was set back."""
+        passed = now - self.at
+        return max(0.0, self.seconds - passed) if passed >= 0 else 0.0
 
 
 class RoundModel(Protocol):
@@ -69,6 +84,7 @@ class RoundSnapshot:
     ledger_lost: bool  # a part of it could not be read: what was spent is not known
     healed_at: float | None  # when this device last gave up a membership that was not known
     remembered: bytes  # the authority of that membership, which the next one must have too
+    wait: Wait  # what the coordinator last said
     outbox: Sequence[tuple[bytes, bytes]]  # updates still to be sent: (round, bytes)
     model: RoundModel | None  # the release in use
     release_version: int | None  # its version
@@ -93,6 +109,9 @@ class RoundState(Protocol):
 
     def fetching(self) -> bool | None:
         """Has the user agreed that releases are fetched? None when never asked."""
+
+    def keep_wait(self, wait: Wait) -> None:
+        """What the coordinator said, for this process and the next."""
 
     def forget_credentials(self) -> None:
         """The coordinator does not know this device: its updates go, history and ledger stay."""

@@ -8,10 +8,16 @@ coordinator included, can show it one history and then go on with another.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Protocol
 
+from fedrap.errors import UpdateRefused
+from fedrap.recommend.attributes import AttributesHead, ItemAttributes
 from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.transport import Transport
 from fedrap_core.errors import BrokenModel, ForkedLog
+from fedrap_core.wire import problems
+from fedrap_core.wire.attributes import check_attributes, check_page, page_digests
 from fedrap_core.wire.authority import (
     check_leads,
     check_release,
@@ -100,3 +106,51 @@ async def _check_follows(transport: Transport, held: bytes, signed: bytes) -> No
         f"the log does not lead from release {read_entry(held).version}, which is held, to "
         f"release {wanted}: this device was shown another history than others"
     )
+
+
+class AttributeState(Protocol):
+    """Where a device keeps the items' public attributes. Each call is durable when it returns."""
+
+    def attributes(self) -> ItemAttributes:
+        """Those that are held."""
+
+    def adopt_attributes(self, head: AttributesHead, pages: Sequence[bytes]) -> None:
+        """Use these from now on."""
+
+
+async def sync_attributes(
+    state: AttributeState, transport: Transport, task: bytes | None, authority: bytes | None
+) -> None:
+    """Fetch the pages of public attributes that changed; all of them or, on any fault, none.
+
+    Raises:
+        BrokenModel, SignatureInvalid: they are damaged or hostile; the old ones stay in use.
+    """
+    held = state.attributes()
+    try:
+        message = await transport.attributes()
+    except UpdateRefused as refused:
+        if refused.problem is problems.NOT_FOUND:  # a coordinator of before there were any
+            return
+        raise
+    entry = check_attributes(authority, message)
+    if task is not None and entry.task != task:
+        raise BrokenModel("attributes of another task")
+    if not held.head.gives_way_to(entry):
+        return
+    known = dict(zip(page_digests(held.head.pages), held.pages, strict=True))
+    pages, size = [], 0
+    for number, digest in enumerate(page_digests(message.pages)):
+        raw = known.get(digest)
+        if raw is None:
+            raw = await transport.attribute_page(digest)
+            check_page(entry, number, digest, raw)
+        size += len(raw)
+        if size > entry.size_bytes:
+            raise BrokenModel("pages of attributes with more bytes than were signed")
+        pages.append(raw)
+    head = AttributesHead(
+        entry.release, entry.version, entry.count, entry.rows, entry.names, message.pages
+    )
+    if head != held.head:
+        await asyncio.to_thread(state.adopt_attributes, head, pages)

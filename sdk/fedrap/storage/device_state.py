@@ -19,24 +19,28 @@ import msgspec
 import numpy as np
 
 from fedrap.errors import InvalidArgument, StoreBusy, StoreClosed, StoreDamaged
+from fedrap.recommend.attributes import NO_ATTRIBUTES, AttributesHead, ItemAttributes
 from fedrap.recommend.kinds import Kinds
 from fedrap.recommend.local_model import LocalModel
 from fedrap.recommend.release import ItemList, ReleaseHeader, head_of, read_release
 from fedrap.results import Interaction
 from fedrap.rounds.ledger import Entry
 from fedrap.rounds.prepare import Prepared
-from fedrap.rounds.state import RoundSnapshot
+from fedrap.rounds.state import RoundSnapshot, Wait
 from fedrap.storage import consents
 from fedrap.storage.consents import Consent
 from fedrap.storage.database import LEDGER, LEDGER_LOST, DeviceStore
 from fedrap.storage.history import InteractionLog, Retention
 from fedrap.storage.moving import Moved
 from fedrap.storage.release_codec import (
+    ATTRIBUTES,
     CatalogueHead,
     TrainedBlock,
+    attribute_blocks,
     catalogue_blocks,
     keep_rows,
     kept_blocks,
+    load_attributes,
     load_catalogue,
     load_common,
     pack_trained,
@@ -109,6 +113,7 @@ class DeviceContents:
     hidden: Collection[str] = ()  # items never to be recommended
     set_aside: Sequence[str] = ()  # records that cannot be read, each with a word for why
     ledger_lost: bool = False  # a part of the ledger is not there any more
+    attributes: ItemAttributes = NO_ATTRIBUTES  # of the items, where the operator tells any
 
     @property
     def consented(self) -> bool:
@@ -166,8 +171,15 @@ class DeviceState:
         self._personal = store.get("personal", dict[str, float]) or {}
         self._dropped = store.get("dropped", int) or 0
         self._healed = store.get("healed", Healed) or Healed()
+        self._wait = store.get("wait", Wait) or Wait()
         self._hidden = dict.fromkeys(store.get("hidden", list[str]) or ())
         self._load_release()
+        try:
+            head = store.get(ATTRIBUTES, AttributesHead)
+            self._attributes = load_attributes(head, lambda name: store.get(name, bytes))
+        except StoreDamaged as error:
+            store.set_block_aside(ATTRIBUTES, str(error))
+            self._attributes = NO_ATTRIBUTES
         try:
             self._trained = unpack_trained(store.get("trained", TrainedBlock))
         except ValueError:
@@ -217,6 +229,7 @@ class DeviceState:
                 self._hidden,
                 self._set_aside,
                 self._ledger_lost,
+                self._attributes,
             )
 
     def snapshot(self) -> RoundSnapshot:
@@ -234,6 +247,7 @@ class DeviceState:
                 ledger_lost=self._ledger_lost,
                 healed_at=self._healed.at,
                 remembered=self._healed.authority,
+                wait=self._wait,
                 outbox=self._outbox,
                 model=model,
                 release_version=_version(model),
@@ -456,6 +470,12 @@ class DeviceState:
             self._store.put_all({"credentials": credentials, "enrolling": b""})
             self._credentials = credentials
 
+    def keep_wait(self, wait: Wait) -> None:
+        """What the coordinator said, for this process and the next."""
+        with self._lock:
+            self._store.put("wait", wait)
+            self._wait = wait
+
     def forget_credentials(self) -> None:
         """The coordinator does not know this device: its updates go, history and ledger stay."""
         with self._lock:
@@ -533,6 +553,17 @@ class DeviceState:
                 blocks |= catalogue_blocks(catalogue)
             self._store.put_all(blocks)
             self._model, self._catalogue = model, catalogue
+
+    def attributes(self) -> ItemAttributes:
+        """The public attributes of the items that are held."""
+        with self._lock:
+            return self._attributes
+
+    def adopt_attributes(self, head: AttributesHead, pages: Sequence[bytes]) -> None:
+        """Use these public attributes from now on."""
+        with self._lock:
+            self._store.put_all(attribute_blocks(head, pages, self._attributes))
+            self._attributes = ItemAttributes(head, pages)
 
 
 def _history(model: LocalModel | None, interactions: Sequence[Interaction]) -> History:

@@ -8,22 +8,26 @@ version 0.1 (the header's is `held`), so that its stores open.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from fedrap.errors import StoreDamaged
+from fedrap.recommend.attributes import NO_ATTRIBUTES, AttributesHead, ItemAttributes
 from fedrap.recommend.release import ItemList, ReleaseHeader, head_of
 from fedrap_core.model import CommonItems, Rows, SequenceRows
 from fedrap_core.paper.problem import PaperState
 from fedrap_core.plan import OFF
 from fedrap_core.quantize import QuantizedRows
+from fedrap_core.wire.attributes import page_digests
 from fedrap_core.wire.messages import Delta, Release
 
 CHUNK = 16_384  # rows of C in one record
 PIECE = 500_000  # bytes of ids in one record
+ATTRIBUTES = "attributes"
 C, OUTPUTS, OFFSETS = "c", "so", "sd"  # names of chunks, each followed by its number
 
 
@@ -119,6 +123,35 @@ def load_catalogue(head: CatalogueHead | None, read: Callable[[str], bytes | Non
     if len(items) != head.size_bytes:
         raise StoreDamaged("a part of the catalogue is missing; erase it and sync again")
     return ItemList(head.version, head.count, items, head.retired)
+
+
+def attribute_blocks(
+    head: AttributesHead, pages: Sequence[bytes], before: ItemAttributes
+) -> dict[str, object]:
+    """What the store must write for these attributes; pages that were there before stay."""
+    blocks: dict[str, object] = {ATTRIBUTES: head}
+    for number in range(max(len(pages), len(before.pages))):
+        raw = pages[number] if number < len(pages) else b""
+        if number >= len(before.pages) or raw != before.pages[number]:
+            blocks[f"{ATTRIBUTES}/{number}"] = raw
+    return blocks
+
+
+def load_attributes(
+    head: AttributesHead | None, read: Callable[[str], bytes | None]
+) -> ItemAttributes:
+    """The attributes from their pages; none when there are none.
+
+    Raises:
+        StoreDamaged: a page is missing.
+    """
+    if head is None:
+        return NO_ATTRIBUTES
+    digests = page_digests(head.pages)
+    pages = [read(f"{ATTRIBUTES}/{number}") or b"" for number in range(len(digests))]
+    if any(hashlib.sha256(raw).digest() != one for raw, one in zip(pages, digests, strict=True)):
+        raise StoreDamaged("a page of attributes is missing; the next sync fetches it")
+    return ItemAttributes(head, pages)
 
 
 def _chunks(size: int, changed: bytes | None) -> list[int]:

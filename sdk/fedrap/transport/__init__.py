@@ -11,6 +11,7 @@ from typing import Protocol
 
 from fedrap.transport.credentials import Signer
 from fedrap_core.wire.messages import (
+    Attributes,
     Catalogue,
     Delta,
     Enrolled,
@@ -53,6 +54,14 @@ class Transport(Protocol):
 
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""
+        ...
+
+    async def attributes(self) -> Attributes:
+        """Which pages the items' public attributes are in, as signed."""
+        ...
+
+    async def attribute_page(self, digest: bytes) -> bytes:
+        """The bytes of one of these pages; the device itself checks their digest."""
         ...
 
     async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:

@@ -13,6 +13,7 @@ from fedrap.transport import NO_PROOF, Proof, Transport
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire.messages import (
+    Attributes,
     Catalogue,
     Delta,
     Enrolled,
@@ -78,6 +79,14 @@ class ConsentedTransport:
     async def catalogue(self, start: int) -> Catalogue:
         self._check()
         return await self._inner.catalogue(start)
+
+    async def attributes(self) -> Attributes:
+        self._check()
+        return await self._inner.attributes()
+
+    async def attribute_page(self, digest: bytes) -> bytes:
+        self._check()
+        return await self._inner.attribute_page(digest)
 
     async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         self._check()

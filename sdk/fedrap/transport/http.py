@@ -17,8 +17,10 @@ from fedrap.transport.address import check_address
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire import problems
+from fedrap_core.wire.attributes import PAGE_BYTES
 from fedrap_core.wire.codec import MAX_BYTES, decode_one_of, encode
 from fedrap_core.wire.messages import (
+    Attributes,
     Catalogue,
     Delta,
     Enrol,
@@ -103,6 +105,13 @@ class HttpTransport:
         path = f"/v1/catalogue?start={start}"
         raw = await self._call("GET", path, b"", {}, MAX_RELEASE_BYTES)
         return self._decode((Catalogue,), raw, MAX_RELEASE_BYTES)
+
+    async def attributes(self) -> Attributes:
+        return await self._message(Attributes, "GET", "/v1/attributes", b"")
+
+    async def attribute_page(self, digest: bytes) -> bytes:
+        path = f"/v1/attributes/{digest.hex()}"
+        return await self._call("GET", path, b"", {}, PAGE_BYTES) or b""
 
     async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         body = encode(OfferRequest(release=release, wait=wait))

@@ -49,7 +49,13 @@ class SimulatedDevice:
             trainer="numpy",
             floor=Floor.without_privacy(cap=10_000, min_updates=2),
         )
-        self._session = RoundSession(state, access, clock=state.now, steps=SimulatedSteps(temper))
+        self._session = RoundSession(
+            state,
+            access,
+            clock=state.now,
+            steps=SimulatedSteps(temper),
+            uniform=lambda: float(temper.rng.random()),
+        )
         self._pace = pace
         self._failures = 0
         self._over = False

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fedrap.recommend.release import ItemList, read_release
 from fedrap.rounds.ledger import Entry
 from fedrap.rounds.prepare import Prepared
-from fedrap.rounds.state import RoundSnapshot
+from fedrap.rounds.state import RoundSnapshot, Wait
 from fedrap.transport.credentials import Credentials
 from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
@@ -137,6 +137,7 @@ class DeviceMemory:
         "_releases",
         "_remembered",
         "_trained",
+        "_wait",
         "_weight",
         "dropped",
     )  # fmt: skip
@@ -159,6 +160,7 @@ class DeviceMemory:
         self._credentials: Credentials | None = None
         self._healed_at: float | None = None
         self._remembered = b""
+        self._wait = Wait()
         self._entries: tuple[Entry, ...] = ()
         self._outbox: tuple[tuple[bytes, bytes], ...] = ()
         self._nonce = 0
@@ -183,6 +185,7 @@ class DeviceMemory:
             ledger_lost=False,
             healed_at=self._healed_at,
             remembered=self._remembered,
+            wait=self._wait,
             outbox=self._outbox,
             model=model,
             release_version=None if model is None else model.common.version,
@@ -196,6 +199,9 @@ class DeviceMemory:
 
     def fetching(self) -> bool | None:
         return self._consent
+
+    def keep_wait(self, wait: Wait) -> None:
+        self._wait = wait
 
     def forget_credentials(self) -> None:
         known, self._credentials, self._enrolling = self._credentials, None, None

@@ -34,6 +34,8 @@ CALLS: dict[str, tuple[str, str, Any]] = {
     "revoke": ("POST", "/admin/v1/devices/DEVICE/revoke", None),
     "tokens": ("POST", "/admin/v1/tokens", {"count": 2}),
     "rotate-keys": ("POST", "/admin/v1/keys/rotate", None),
+    "policy": ("GET", "/admin/v1/policy", None),
+    "change-policy": ("POST", "/admin/v1/policy", {"changes": {"noise": 1.5}, "take": True}),
     "charges": ("GET", "/admin/v1/privacy/charges", None),
     "issuers": ("POST", "/admin/v1/issuers", {"name": "shop", "public_key": POINT}),
     "audit": ("GET", "/admin/v1/audit", None),

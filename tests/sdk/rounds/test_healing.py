@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fedrap import FedRap, Floor, InvalidArgument
-from fedrap.background.scheduler import Pace, next_delay
-from fedrap.results import RoundReport
 from fedrap.testing import FakeCoordinator
 from fedrap_core.wire import problems
 from tests.sdk.made import Clock, MadeCoordinator, a_device, refused
@@ -138,18 +137,92 @@ def test_a_failing_callable_is_heard_by_on_error(tmp_path: Path) -> None:
     "problem",
     [problems.BUDGET_SPENT, problems.TASK_OVER, problems.REVOKED, problems.TOKEN_REFUSED],
 )
-def test_a_final_answer_is_asked_for_again_in_days(problem: problems.Problem) -> None:
-    report = RoundReport(False, problem.code)
-    delays = [next_delay(report, 0, Pace(), step / 10) for step in range(10)]
+@pytest.mark.parametrize("said", [None, 30.0])
+def test_a_final_answer_is_asked_for_again_in_days_also_by_another_process(
+    tmp_path: Path, problem: problems.Problem, said: float | None
+) -> None:
+    delays, clock = [], Clock()
+    for place in range(10):
+        coordinator = MadeCoordinator()
+        coordinator.fails["offer"] = [refused(problem, said)]
+        folder = tmp_path / str(place)
+        with a_device(folder, coordinator, clock=clock) as device:
+            report = device.run_round()
+            assert report.blocked_by == problem.code
+            delays.append(report.retry_after or 0.0)
+        asked = len(coordinator.calls)
+        for _ in range(3):  # a job of every quarter of an hour
+            clock.now += 900.0
+            with _again(folder, coordinator, clock) as device:
+                again = device.run_round()
+                assert (again.joined, again.blocked_by) == (False, problem.code)
+                assert 0 < (again.retry_after or 0) < delays[-1]
+                assert device.status().blocked_by == problem.code
+        assert len(coordinator.calls) == asked  # nobody was asked
+        clock.now += delays[-1]
+        with _again(folder, coordinator, clock) as device:
+            device.run_round()
+        assert len(coordinator.calls) > asked
     assert DAY <= min(delays) < max(delays) <= 3 * DAY
     assert len(set(delays)) == 10
 
 
+def _again(
+    folder: Path, coordinator: MadeCoordinator, clock: Clock, token: str = "token"
+) -> FedRap:
+    return FedRap.open(folder, transport=coordinator, token=token, clock=clock)
+
+
+def _consents(folder: Path, coordinator: MadeCoordinator, clock: Clock) -> FedRap:
+    device = _again(folder, coordinator, clock)
+    device.consent(train=True, policy="v2")
+    return device
+
+
+def _set_back(folder: Path, coordinator: MadeCoordinator, clock: Clock) -> FedRap:
+    clock.now -= 3600.0
+    return _again(folder, coordinator, clock)
+
+
+def _another_token(folder: Path, coordinator: MadeCoordinator, clock: Clock) -> FedRap:
+    return _again(folder, coordinator, clock, "fresh")
+
+
+@pytest.mark.parametrize("opened", [_consents, _set_back, _another_token])
+def test_another_token_a_new_answer_or_a_clock_set_back_asks_at_once(
+    tmp_path: Path, opened: Callable[[Path, MadeCoordinator, Clock], FedRap]
+) -> None:
+    coordinator, clock = MadeCoordinator(), Clock()
+    coordinator.fails["enrol"] = [refused(problems.TOKEN_REFUSED)]
+    with a_device(tmp_path, coordinator, clock=clock) as device:
+        assert device.run_round().blocked_by == "token-refused"
+        assert device.run_round().blocked_by == "token-refused"
+    assert coordinator.calls.count("enrol") == 1
+    with opened(tmp_path, coordinator, clock) as device:
+        assert device.run_round().joined
+        assert device.status().blocked_by is None
+
+
+def test_a_wait_is_kept_by_the_next_process_too(tmp_path: Path) -> None:
+    coordinator, clock = MadeCoordinator(), Clock()
+    coordinator.fails["offer"] = [refused(problems.NO_ROUND, 600.0)]
+    with a_device(tmp_path, coordinator, clock=clock) as device:
+        assert device.run_round().blocked_by == "no-round"
+    clock.now += 100.0
+    with _again(tmp_path, coordinator, clock) as device:
+        report = device.run_round()
+        assert (report.blocked_by, report.retry_after) == ("told-to-wait", 500.0)
+    clock.now += 501.0
+    with _again(tmp_path, coordinator, clock) as device:
+        assert device.run_round().joined
+
+
 def test_a_final_answer_is_said_until_something_else_is_said(tmp_path: Path) -> None:
-    coordinator = MadeCoordinator()
+    coordinator, clock = MadeCoordinator(), Clock()
     coordinator.fails["offer"] = [refused(problems.BUDGET_SPENT), refused(problems.NO_ROUND)]
-    with a_device(tmp_path, coordinator) as device:
+    with a_device(tmp_path, coordinator, clock=clock) as device:
         assert device.run_round().blocked_by == "budget-spent"
         assert device.status().blocked_by == "budget-spent"
+        clock.now += 4 * DAY
         assert device.run_round().blocked_by == "no-round"
         assert device.status().blocked_by is None

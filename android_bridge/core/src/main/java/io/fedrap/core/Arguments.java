@@ -29,6 +29,8 @@ final class Arguments {
     static final String PASSPHRASE = "a passphrase is text of 8 to 1000 characters";
     static final String SECONDS = "a number of seconds from 0 up is expected";
     static final String SHARE = "a number from 0 to 1 is expected";
+    static final String TEST =
+            "a callable is expected, or a mapping of attributes to the values that they may have";
     static final String NUMBERS =
             "a mapping of item ids to numbers from -1000000 to 1000000 is expected";
     static final String CALLABLE = "a callable is expected";

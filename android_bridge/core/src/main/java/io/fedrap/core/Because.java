@@ -10,8 +10,11 @@ public final class Because {
     /** Of the user's own history, strongest first; only what speaks for the item. */
     public final List<Reason> reasons;
 
-    Because(List<Reason> reasons) {
+    private final Map<String, String> titles; // of items that have a public title
+
+    Because(List<Reason> reasons, Map<String, String> titles) {
         this.reasons = Collections.unmodifiableList(reasons);
+        this.titles = titles;
     }
 
     /** Such as "because you liked A and B"; empty where nothing speaks for it. */
@@ -22,14 +25,15 @@ public final class Because {
     /**
      * The same with names.
      *
-     * @param titles names of items; an id that is not there stays one
+     * @param names names of items, before their public titles; an id that has neither stays one
      * @param most how many items are named
      */
-    public String words(Map<String, String> titles, int most) {
+    public String words(Map<String, String> names, int most) {
         List<String> named = new ArrayList<>();
         for (int i = 0; i < reasons.size() && i < most; i++) {
             String item = reasons.get(i).item;
-            named.add(titles.containsKey(item) ? titles.get(item) : item);
+            String title = titles.containsKey(item) ? titles.get(item) : item;
+            named.add(names.containsKey(item) ? names.get(item) : title);
         }
         if (named.isEmpty()) {
             return "";

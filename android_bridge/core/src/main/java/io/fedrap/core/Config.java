@@ -29,6 +29,7 @@ public final class Config {
     String profile; // null: the device has one user
     Kinds kinds = Kinds.anyWord();
     boolean anonymous; // releases are fetched also before the user was asked
+    boolean attributes; // public ones of the items are fetched too
     boolean tokenOnce; // the token is one text, and no source of fresh ones
     Ledger.Floor floor = Ledger.Floor.DEFAULT;
     Retention retention = new Retention(10_000, Double.POSITIVE_INFINITY);
@@ -85,6 +86,15 @@ public final class Config {
             throw Arguments.wrong("fetch", Arguments.FETCH);
         }
         this.anonymous = when.equals("anonymous");
+        return this;
+    }
+
+    /**
+     * Fetch what the operator tells everybody of the items, too: titles, categories, addresses. Whoever
+     * fetches any fetches all of them.
+     */
+    public Config attributes(boolean wanted) {
+        this.attributes = wanted;
         return this;
     }
 

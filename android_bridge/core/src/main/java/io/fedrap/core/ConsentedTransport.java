@@ -42,6 +42,18 @@ final class ConsentedTransport implements Transport {
     }
 
     @Override
+    public AttributesMessage attributes() {
+        check.run();
+        return inner.attributes();
+    }
+
+    @Override
+    public byte[] attributePage(byte[] digest) {
+        check.run();
+        return inner.attributePage(digest);
+    }
+
+    @Override
     public Signed offer(Signer signer, long release, double wait) {
         check.run();
         return inner.offer(signer, release, wait);

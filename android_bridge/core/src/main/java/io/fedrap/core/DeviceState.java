@@ -29,6 +29,7 @@ final class DeviceState {
     private final DoubleSupplier clock; // seconds of wall time
     private final Retention retention;
     private final Kinds kinds;
+    private final Withdrawal withdrawal;
     private final Recorded history = new Recorded();
     private List<Consent> consents;
     private Set<String> hidden; // replaced, never changed
@@ -43,11 +44,20 @@ final class DeviceState {
     private long nonce;
     private double toldAt; // when the coordinator said to wait
     private double toldToWait; // seconds
+    private String refused = ""; // what was refused until somebody does something; empty: nothing
+    private byte[] refusedOf = new byte[0]; // which server and token that was
     private ItemList catalogue = ItemList.EMPTY;
     private LocalModel model;
+    private ItemAttributes attributes = ItemAttributes.NONE;
     private boolean closed;
 
-    DeviceState(SealedStore store, DoubleSupplier clock, Retention retention, Kinds kinds) {
+    DeviceState(
+            SealedStore store,
+            DoubleSupplier clock,
+            Retention retention,
+            Kinds kinds,
+            Withdrawal withdrawal) {
+        this.withdrawal = withdrawal;
         this.kinds = kinds;
         this.store = store;
         this.clock = clock;
@@ -82,9 +92,11 @@ final class DeviceState {
         personal = SetAside.read(store, "personal", StateCodec::personal);
         List<?> last = SetAside.read(store, "nonce", raw -> numbers(raw, Long.class));
         nonce = last.isEmpty() ? 0 : (Long) last.get(0);
-        List<?> told = SetAside.read(store, "told", raw -> numbers(raw, Double.class));
-        toldAt = told.isEmpty() ? 0 : (Double) told.get(0);
-        toldToWait = told.isEmpty() ? 0 : (Double) told.get(1);
+        List<?> told = SetAside.read(store, "told", DeviceState::told);
+        toldAt = (Double) told.get(0);
+        toldToWait = (Double) told.get(1);
+        refused = (String) told.get(2);
+        refusedOf = (byte[]) told.get(3);
         hidden = SetAside.read(store, HIDDEN, StateCodec::texts);
         List<?> healed = SetAside.read(store, HEALED, StateCodec::list);
         healedAt = healed.isEmpty() ? Double.NaN : (Double) healed.get(0);
@@ -97,7 +109,18 @@ final class DeviceState {
             SetAside.value(store, ReleaseHeader.HEAD, error);
             SetAside.value(store, "catalogue", error);
         }
+        attributes = ItemAttributes.loadOrNone(store);
         setAside = SetAside.all(store);
+    }
+
+    /** When, how long, what and to whom; version 0.1 kept the first two. */
+    private static List<?> told(byte[] raw) {
+        List<?> found = StateCodec.list(raw);
+        double at = found.isEmpty() ? 0 : (Double) found.get(0);
+        double seconds = found.isEmpty() ? 0 : (Double) found.get(1);
+        String word = found.size() < 4 ? "" : (String) found.get(2);
+        byte[] of = found.size() < 4 ? new byte[0] : (byte[]) found.get(3);
+        return java.util.Arrays.<Object>asList(at, seconds, word, of);
     }
 
     private static List<?> numbers(byte[] raw, Class<?> kind) {
@@ -315,12 +338,14 @@ final class DeviceState {
 
     synchronized boolean consented() {
         checkUsable();
+        hearWithdrawal();
         return !consents.isEmpty() && consents.get(consents.size() - 1).train;
     }
 
     /** May releases be fetched? Null when the user was never asked. */
     synchronized Boolean fetching() {
         checkUsable();
+        hearWithdrawal();
         return consents.isEmpty() ? null : (Boolean) consents.get(consents.size() - 1).recommend;
     }
 
@@ -328,6 +353,19 @@ final class DeviceState {
     synchronized List<Consent> consents() {
         checkUsable();
         return new ArrayList<>(consents);
+    }
+
+    /** Another process took the consent back: it holds from now on, also if the disk is full. */
+    private void hearWithdrawal() {
+        if (withdrawal.isThere()) {
+            List<Consent> all = new ArrayList<>(consents);
+            all.add(new Consent(false, false, "taken back by another process", now()));
+            consents = all;
+            Map<String, byte[]> values = emptyOutbox();
+            values.put("consents", StateCodec.consents(all));
+            store.commit(values, true);
+            withdrawal.clear();
+        }
     }
 
     /** Add to what the user answered; a withdrawal empties the outbox in the same transaction. */
@@ -339,6 +377,10 @@ final class DeviceState {
         values.put("consents", StateCodec.consents(all));
         store.commit(values, true);
         consents = all;
+        withdrawal.clear(); // this answer is newer
+        if (train && !refused.isEmpty()) { // who agreed anew may ask anew
+            keepWait(0, "", refusedOf);
+        }
     }
 
     /** The user took the consent back, or never gave it; false once this device is closed. */
@@ -402,19 +444,32 @@ final class DeviceState {
     }
 
     /** Seconds that the coordinator asked to wait, as far as they are not over; 0: none. */
-    synchronized double waitSeconds() {
+    synchronized double waitSeconds(byte[] of) {
         checkUsable();
+        if (refusedOf.length > 0 && !java.util.Arrays.equals(of, refusedOf)) {
+            return 0; // another server or token was told so
+        }
         double passed = now() - toldAt;
         return passed < 0 ? 0 : Math.max(0, toldToWait - passed); // the clock was set back: ask again
     }
 
+    /**
+     * What was refused for good to that server and token, until it says something else; null when nothing.
+     */
+    synchronized String refused(byte[] of) {
+        checkUsable();
+        return refused.isEmpty() || !java.util.Arrays.equals(of, refusedOf) ? null : refused;
+    }
+
     /** Remember it across restarts: a job's process ends with the job. */
-    synchronized void keepWait(double seconds) {
+    synchronized void keepWait(double seconds, String word, byte[] of) {
         checkUsable();
         double at = now();
-        put("told", StateCodec.list(at, seconds), false);
+        put("told", StateCodec.list(at, seconds, word, of), false);
         toldAt = at;
         toldToWait = seconds;
+        refused = word;
+        refusedOf = of;
     }
 
     /**
@@ -522,6 +577,19 @@ final class DeviceState {
             model = fresh;
             catalogue = items;
         }
+    }
+
+    /** The public attributes of the items that are held. */
+    synchronized ItemAttributes attributes() {
+        checkUsable();
+        return attributes;
+    }
+
+    /** Use these public attributes from now on. */
+    synchronized void adoptAttributes(ItemAttributes fresh) {
+        checkUsable();
+        store.commit(fresh.values(attributes), true);
+        attributes = fresh;
     }
 
     private void put(String name, byte[] value, boolean durable) {

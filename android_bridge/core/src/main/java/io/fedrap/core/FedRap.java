@@ -7,7 +7,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.NonNull;
 import org.jspecify.annotations.Nullable;
 
@@ -49,11 +51,7 @@ public final class FedRap implements Closeable {
      *     nothing was changed.
      */
     public static @NonNull FedRap open(Config config) {
-        File folder = new File(config.folder, config.app);
-        if (config.profile != null) { // the name neither chooses a path nor can be read from one
-            byte[] name = config.profile.getBytes(StandardCharsets.UTF_8);
-            folder = new File(folder, PROFILE + Bytes.hex(Bytes.sha256(name)).substring(0, 32));
-        }
+        File folder = folderOf(config);
         if (!folder.isDirectory()) {
             if (!folder.mkdirs()) {
                 throw FedRapException.damaged("cannot make the folder of the store");
@@ -61,6 +59,50 @@ public final class FedRap implements Closeable {
             FolderFiles.makePrivate(folder);
         }
         return DeviceOpener.open(config, folder, keys(config, folder));
+    }
+
+    private static File folderOf(Config config) {
+        File folder = new File(config.folder, config.app);
+        if (config.profile == null) {
+            return folder;
+        }
+        // The name neither chooses a path nor can be read from one.
+        byte[] name = config.profile.getBytes(StandardCharsets.UTF_8);
+        return new File(folder, PROFILE + Bytes.hex(Bytes.sha256(name)).substring(0, 32));
+    }
+
+    /**
+     * Take every consent back, also while another process has this store open: it stops before its next
+     * request. Neither the store's key nor its lock is needed. An answer that is given afterwards counts.
+     *
+     * @throws FedRapException STORE_DAMAGED: there is no store here, or nothing can be written.
+     */
+    public static void withdraw(Config config) {
+        new Withdrawal(folderOf(config)).leave();
+    }
+
+    /**
+     * Say what is wrong with a store, without changing it.
+     *
+     * @throws FedRapException STORE_BUSY: it is open; STORE_LOCKED: only its own key helps; STORE_DAMAGED:
+     *     there is none.
+     */
+    public static @NonNull Diagnosis examine(Config config) {
+        File folder = folderOf(config);
+        return new Doctor(config, folder, keys(config, folder)).examine();
+    }
+
+    /**
+     * Make a store that opens of what can still be read; the files as they were stay in the folder {@code
+     * damaged} beside them. A healthy store is left alone. Where the ledger cannot be trusted any more
+     * the device joins no more rounds.
+     *
+     * @throws FedRapException as {@link #examine}; STORE_DAMAGED also where so little is left that there is
+     *     nothing to repair.
+     */
+    public static @NonNull Diagnosis repair(Config config) {
+        File folder = folderOf(config);
+        return new Doctor(config, folder, keys(config, folder)).repair();
     }
 
     private static KeyProvider keys(Config config, File folder) {
@@ -73,7 +115,9 @@ public final class FedRap implements Closeable {
     }
 
     static FedRap opened(SealedStore store, Config config, File folder) {
-        DeviceState state = new DeviceState(store, config.clock, config.retention, config.kinds);
+        DeviceState state =
+                new DeviceState(
+                        store, config.clock, config.retention, config.kinds, new Withdrawal(folder));
         return new FedRap(state, config, DeviceOpener.reset(store), folder);
     }
 
@@ -199,10 +243,13 @@ public final class FedRap implements Closeable {
         if (model == null || wish.n <= 0) {
             return Collections.emptyList();
         }
-        return model.recommend(state.interactions(), state.hidden(), wish);
+        return model.recommend(state.interactions(), state.hidden(), state.attributes(), wish);
     }
 
-    /** Which items of the user's own history speak for this one, in words for the user. */
+    /**
+     * Which items of the user's own history speak for this one, in words for the user. Items have the names
+     * that their public attribute {@code title} gives them, where there is one.
+     */
     public @NonNull Because because(String item) {
         Arguments.item("item", item);
         LocalModel model = state.model();
@@ -214,7 +261,26 @@ public final class FedRap implements Closeable {
                 }
             }
         }
-        return new Because(found);
+        Map<String, String> titles = new LinkedHashMap<>();
+        for (Reason one : found) {
+            String title = attributes(one.item).get("title");
+            if (title != null) {
+                titles.put(one.item, title);
+            }
+        }
+        return new Because(found, titles);
+    }
+
+    /**
+     * What the operator tells everybody of this item, such as its title. Offline; empty where nothing is
+     * told, and without {@link Config#attributes}.
+     */
+    public @NonNull Map<String, String> attributes(String item) {
+        Arguments.item("item", item);
+        LocalModel model = state.model();
+        return model == null
+                ? Collections.<String, String>emptyMap()
+                : state.attributes().of(model.ids.row(item));
     }
 
     /**
@@ -331,6 +397,11 @@ public final class FedRap implements Closeable {
             reason = session.forget();
         } finally { // whatever a transport does, the store goes
             deleted = state.erase();
+        }
+        try {
+            Doctor.delete(new File(folder, Doctor.DAMAGED)); // what a repair kept
+        } catch (IOException error) {
+            throw SealedStore.unusable(error);
         }
         String[] left = folder.list();
         if (left != null && left.length == 0 && !folder.delete()) {

@@ -36,9 +36,10 @@ final class Journal {
     /**
      * The good records of a file.
      *
+     * @param acceptChanged those before the first that does not open, whatever comes after it
      * @throws FedRapException STORE_DAMAGED: a record that was synced does not open.
      */
-    static Read read(Sealer sealer, long generation, byte[] file) {
+    static Read read(Sealer sealer, long generation, byte[] file, boolean acceptChanged) {
         Read found = new Read();
         byte[] plaintext;
         while ((plaintext = recordAt(sealer, generation, file, found.end, found.records.size()))
@@ -46,7 +47,7 @@ final class Journal {
             found.records.add(plaintext);
             found.end += HEAD + (int) Bytes.fromBigEndian(file, found.end, 4);
         }
-        for (int at = found.end + 1; at + HEAD <= file.length; at++) {
+        for (int at = found.end + 1; !acceptChanged && at + HEAD <= file.length; at++) {
             long number = Bytes.fromBigEndian(file, at + 4, 4);
             long synced = Bytes.fromBigEndian(file, at + 8, 4);
             if (synced <= found.records.size() || number < synced || number > file.length) {

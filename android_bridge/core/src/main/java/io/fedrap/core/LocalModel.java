@@ -134,8 +134,12 @@ final class LocalModel {
      * items with the most popular first.
      */
     List<Recommendation> recommend(
-            List<Interaction> interactions, Collection<String> hidden, Wish wish) {
+            List<Interaction> interactions,
+            Collection<String> hidden,
+            ItemAttributes attributes,
+            Wish wish) {
         boolean[] allowed = allowed(interactions, hidden, wish);
+        attributes.forbid(allowed, wish.where);
         if (!isTaught()) {
             return first(wish.n, allowed, wish.filter);
         }

@@ -4,7 +4,9 @@ import io.fedrap.core.FedRapException.Kind;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 
 /**
  * Fetching what is new of C and, with it, of the catalogue: items get numbers with a release.
@@ -101,5 +103,55 @@ final class ReleaseSync {
                 "the log does not lead from release " + Authority.read(held).version
                         + ", which is held, to release " + wanted
                         + ": this device was shown another history than others");
+    }
+
+    /**
+     * Fetch the pages of public attributes that changed: all of them or, on any fault, none (clauses 11).
+     *
+     * @throws FedRapException BROKEN_MODEL or SIGNATURE_INVALID: damaged or hostile; the old ones stay.
+     */
+    static void attributes(DeviceState state, Transport transport, byte[] authority) {
+        ItemAttributes held = state.attributes();
+        AttributesMessage message;
+        try {
+            message = transport.attributes();
+        } catch (UpdateRefused refused) {
+            if (refused.is("not-found")) { // a coordinator of before there were any
+                return;
+            }
+            throw refused;
+        }
+        AttributesEntry entry = message.checked(authority);
+        Credentials credentials = state.credentials();
+        if (credentials != null && !Arrays.equals(entry.task, credentials.task)) {
+            throw FedRapException.broken("attributes of another task");
+        }
+        if (!held.givesWayTo(entry)) {
+            return;
+        }
+        Map<String, byte[]> known = new HashMap<>();
+        for (int number = 0; number < held.pages.size(); number++) {
+            known.put(
+                    Bytes.hex(AttributesMessage.digest(held.digests, number)), held.pages.get(number));
+        }
+        List<byte[]> pages = new ArrayList<>();
+        long size = 0;
+        for (int number = 0; number < message.pages.length / AttributesMessage.DIGEST; number++) {
+            byte[] digest = AttributesMessage.digest(message.pages, number);
+            byte[] raw = known.get(Bytes.hex(digest));
+            if (raw == null) {
+                raw = transport.attributePage(digest);
+                AttributePage.check(entry, number, digest, raw);
+            }
+            size += raw.length;
+            if (size > entry.sizeBytes) {
+                throw FedRapException.broken("pages of attributes with more bytes than were signed");
+            }
+            pages.add(raw);
+        }
+        ItemAttributes fresh = ItemAttributes.of(entry, message.pages, pages);
+        if (!fresh.isSame(held)) {
+            state.adoptAttributes(fresh);
+        }
     }
 }

@@ -1,8 +1,11 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArraySet;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -18,16 +21,21 @@ final class RoundSession {
     }
 
     private static final double HEAL_SECONDS = 30 * 86_400.0; // between two memberships given up
+    private static final double ATTRIBUTE_SECONDS = 4 * 3600.0; // between two looks at attributes
+    private static final double REFUSED_SECONDS = 2 * 86_400.0; // until a refusal for good is asked for again
+    private static final double LONGEST_REFUSAL = 366 * 86_400.0;
     private static final double LONGEST_WAIT = 86_400.0; // whatever a coordinator says
     private static final HttpCall.Limits FORGETTING = new HttpCall.Limits(5_000, 10_000, 10_000, 1 << 20);
 
     private final DeviceState state;
     private final Config config;
+    private final Random random = new Random();
     private final AtomicBoolean running = new AtomicBoolean();
     private final Set<Cancellation> calls = new CopyOnWriteArraySet<>(); // a round and syncs that run now
     private volatile String distrusted; // a word of Eligibility
     private volatile Cancellation round; // the one that runs now
-    private volatile String refused; // what the coordinator refused for good
+    private volatile double attributesAt = Double.NaN; // when public attributes were last fetched
+    private volatile long attributesOf; // and of which release
 
     RoundSession(DeviceState state, Config config) {
         this.state = state;
@@ -69,6 +77,7 @@ final class RoundSession {
                 byte[] authority = Membership.authorityOf(state.credentials(), pinned());
                 Transport watched = new ConsentedTransport(transport, () -> checkFetching(mine));
                 ReleaseSync.sync(state, watched, authority);
+                syncAttributes(watched, authority);
                 distrusted = null;
             } catch (FedRapException error) {
                 noted(error);
@@ -92,7 +101,7 @@ final class RoundSession {
             state.expire();
             String blocked = blockedBy();
             if (blocked != null) {
-                double left = state.waitSeconds();
+                double left = state.waitSeconds(asked());
                 return RoundReport.blocked(blocked, left > 0 ? (Double) left : null);
             }
             String unmet = unmet(conditions);
@@ -133,8 +142,71 @@ final class RoundSession {
             state.forgetCredentials();
             report = attemptedOnce(mine, transport, wait);
         }
-        refused = Eligibility.stands(report.blockedBy) ? report.blockedBy : null;
+        if (!Eligibility.TOKEN_FAILED.equals(report.blockedBy)) { // else nobody was asked
+            refreshAttributes(transport);
+        }
+        return remembered(report);
+    }
+
+    /** The report, with when to ask again; kept on the device, for a job's process ends. */
+    private RoundReport remembered(RoundReport report) {
+        Double after = report.retryAfter;
+        if (Eligibility.stands(report.blockedBy)) {
+            double seconds =
+                    after != null && after >= REFUSED_SECONDS / 2
+                            ? Math.min(after, LONGEST_REFUSAL)
+                            : REFUSED_SECONDS * (0.5 + random.nextDouble());
+            state.keepWait(seconds, report.blockedBy, asked());
+            return RoundReport.blocked(report.blockedBy, seconds);
+        }
+        if (after != null) {
+            state.keepWait(Math.min(after, LONGEST_WAIT), "", asked());
+        } else if (state.refused(asked()) != null
+                && (report.joined || Problem.familyOf(report.blockedBy) != null)) {
+            state.keepWait(0, "", asked());
+        }
         return report;
+    }
+
+    /** Which server and which token of the app's a wait is for; a source of tokens has fresh ones. */
+    private byte[] asked() {
+        String once = "";
+        try {
+            once = config.tokenOnce && config.token != null ? config.token.token() : "";
+        } catch (Exception error) {
+            // A text does not throw.
+        }
+        byte[] text = ("fedrap wait" + config.server + "\n" + once).getBytes(StandardCharsets.UTF_8);
+        return Arrays.copyOf(Bytes.sha256(text), 16);
+    }
+
+    private void syncAttributes(Transport transport, byte[] authority) {
+        if (config.attributes) {
+            ReleaseSync.attributes(state, transport, authority);
+            attributesAt = state.now();
+            attributesOf = version();
+        }
+    }
+
+    /** After a round, where a release came or hours passed; what fails has no part in it. */
+    private void refreshAttributes(Transport transport) {
+        double since = state.now() - attributesAt; // NaN: never
+        if (!config.attributes
+                || since >= 0 && since < ATTRIBUTE_SECONDS && attributesOf == version()) {
+            return;
+        }
+        try {
+            syncAttributes(transport, Membership.authorityOf(state.credentials(), pinned()));
+        } catch (FedRapException error) {
+            if (error.kind() != Kind.STOPPED) {
+                tellApp(error);
+            }
+        }
+    }
+
+    private long version() {
+        LocalModel model = state.model();
+        return model == null ? 0 : model.common.version;
     }
 
     private boolean mayHeal(RoundReport report) {
@@ -186,9 +258,6 @@ final class RoundSession {
     }
 
     private RoundReport refused(UpdateRefused refused) {
-        if (refused.retryAfter() != null) {
-            state.keepWait(Math.min(refused.retryAfter(), LONGEST_WAIT));
-        }
         if (refused.isFinal()) { // "no room now" is daily life
             tellApp(refused);
         }
@@ -229,7 +298,7 @@ final class RoundSession {
 
     /** What the coordinator refused for good, until it says something else; null when nothing. */
     String refused() {
-        return refused;
+        return state.refused(asked());
     }
 
     /** Ask the coordinator to forget this device; null when it has, or never knew it. */
@@ -257,10 +326,13 @@ final class RoundSession {
 
     /** Why a round would not run now. */
     String blockedBy() {
-        return Eligibility.blockedBy(
-                state.consented(), config.offline, reachable(),
-                state.credentials() != null || config.token != null, state.recorded(),
-                state.waitSeconds(), state.isLedgerLost());
+        String blocked =
+                Eligibility.blockedBy(
+                        state.consented(), config.offline, reachable(),
+                        state.credentials() != null || config.token != null, state.recorded(),
+                        state.waitSeconds(asked()), state.isLedgerLost());
+        boolean refused = Eligibility.TOLD_TO_WAIT.equals(blocked) && refused() != null;
+        return refused ? refused() : blocked;
     }
 
     private boolean reachable() {

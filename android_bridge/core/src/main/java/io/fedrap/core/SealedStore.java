@@ -38,6 +38,7 @@ final class SealedStore {
     private boolean rooted; // the root counts all that are synced
     private boolean torn; // something may stand behind the end
     private boolean closed;
+    private boolean acceptChanged; // a repair: take what is left
 
     private SealedStore(FileLayer files, StoreLock lock, KeyProvider keys) {
         this.files = files;
@@ -65,6 +66,27 @@ final class SealedStore {
         SealedStore store = new SealedStore(files, lock, keys);
         try {
             store.load();
+            return store;
+        } catch (IOException error) {
+            store.close();
+            throw unusable(error);
+        } catch (RuntimeException error) {
+            store.close();
+            throw error;
+        }
+    }
+
+    /**
+     * A store whose files are not those that were written last, as they are: what is left of it, with
+     * the ledger remembered as lost. For a repair that its owner asked for.
+     */
+    static SealedStore openChanged(FileLayer files, KeyProvider keys) {
+        SealedStore store = new SealedStore(files, null, keys);
+        store.acceptChanged = true;
+        try {
+            store.load();
+            store.commit(
+                    java.util.Collections.singletonMap(SetAside.LEDGER_LOST, new byte[] {1}), true);
             return store;
         } catch (IOException error) {
             store.close();
@@ -201,9 +223,11 @@ final class SealedStore {
         values = Snapshot.values(head, sealer, raw);
         snapshotBytes = raw.length;
         byte[] journal = files.read(journalName());
-        Journal.Read read = Journal.read(sealer, head.generation, journal == null ? new byte[0] : journal);
+        Journal.Read read =
+                Journal.read(
+                        sealer, head.generation, journal == null ? new byte[0] : journal, acceptChanged);
         boolean rootless = head.schema == Snapshot.ROOTLESS;
-        if (!rootless) {
+        if (!rootless && !acceptChanged) {
             StoreRoot root = StoreRoot.read(files, sealer);
             root.check(head.generation, read.records.size());
             rooted = root.generation == head.generation && root.records == read.records.size();
@@ -214,6 +238,9 @@ final class SealedStore {
         records = synced = read.records.size(); // whoever reads them after a crash relies on them
         journalEnd = read.end;
         torn = journal != null && journal.length > read.end;
+        if (acceptChanged) {
+            dropUnreadable();
+        }
         Set<Long> named = blobsOf(values.keySet());
         Blobs.check(named, names);
         cutTail(); // only now: until here nothing was changed
@@ -226,6 +253,17 @@ final class SealedStore {
             compactIfPossible();
         } else {
             writeRootIfPossible();
+        }
+    }
+
+    /** Values whose own file is gone or was changed. */
+    private void dropUnreadable() {
+        for (String name : new ArrayList<>(values.keySet())) {
+            try {
+                get(name);
+            } catch (FedRapException error) {
+                values.remove(name);
+            }
         }
     }
 

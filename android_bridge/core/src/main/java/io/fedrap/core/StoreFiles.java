@@ -29,6 +29,14 @@ final class StoreFiles {
                 || name.equals(StoreRoot.PART);
     }
 
+    /** A file that a store consists of: what a copy of it must have. */
+    static boolean isKept(String name) {
+        return name.startsWith(JOURNAL)
+                || name.startsWith(Blobs.NAME)
+                || name.equals(Snapshot.NAME)
+                || name.equals(StoreRoot.NAME);
+    }
+
     /** Delete what a crash left behind: all but the snapshot, the root, this journal and these blobs. */
     static void tidy(FileLayer files, List<String> names, String journal, Set<Long> blobs)
             throws IOException {
@@ -63,8 +71,8 @@ final class StoreFiles {
             for (String name : files.list()) {
                 boolean known =
                         isOurs(name)
-                                || name.equals(Snapshot.NAME)
-                                || name.equals(StoreRoot.NAME)
+                                || isKept(name)
+                                || name.equals(Withdrawal.NAME)
                                 || name.equals(StoreLock.NAME);
                 if (known) {
                     deleteOne(files, name, gone, left);

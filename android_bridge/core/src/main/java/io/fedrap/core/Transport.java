@@ -22,6 +22,12 @@ interface Transport {
     /** The items from row {@code start} on. */
     Catalogue catalogue(long start);
 
+    /** Which pages the items' public attributes are in, as signed. */
+    AttributesMessage attributes();
+
+    /** The bytes of one of these pages; the device itself checks their digest. */
+    byte[] attributePage(byte[] digest);
+
     /**
      * Ask for a place in a round, holding that release; {@code wait} seconds for the answer. The signed
      * offer, as it came: the device itself checks who signed it.

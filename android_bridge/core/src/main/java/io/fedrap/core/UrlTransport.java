@@ -79,6 +79,25 @@ final class UrlTransport implements Transport {
     }
 
     @Override
+    public AttributesMessage attributes() {
+        Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
+        byte[] raw =
+                call("GET", "/v1/attributes", new byte[0], headers, Fields.MAX_BYTES, 0).body;
+        try {
+            return AttributesMessage.decode(raw);
+        } catch (FedRapException error) {
+            throw notOurs(error);
+        }
+    }
+
+    @Override
+    public byte[] attributePage(byte[] digest) {
+        Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
+        String path = "/v1/attributes/" + Bytes.hex(digest);
+        return call("GET", path, new byte[0], headers, AttributePage.MOST_BYTES, 0).body;
+    }
+
+    @Override
     public Signed offer(Signer signer, long release, double wait) {
         byte[] raw = signed(signer, "/v1/offers", Requests.offer(release, wait), wait);
         try {

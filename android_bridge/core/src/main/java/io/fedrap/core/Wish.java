@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -15,6 +16,7 @@ public final class Wish {
     Collection<String> exclude = Collections.emptyList();
     boolean filterSeen = true;
     Predicate<String> filter; // null: all pass
+    final Map<String, Collection<String>> where = new LinkedHashMap<>(); // attributes and their values
     double diversity;
     Map<String, Double> boost = Collections.emptyMap();
     boolean explain;
@@ -45,6 +47,20 @@ public final class Wish {
     /** Asked with the id of the best items, in their order, until n may stay; null for none. */
     public Wish filter(@Nullable Predicate<String> test) {
         this.filter = test;
+        return this;
+    }
+
+    /**
+     * Only items of which the public attribute has one of these values, as in {@code where("category",
+     * "books")}; several attributes must all be so. An item without it has the value "".
+     */
+    public Wish where(String attribute, String... values) {
+        Arguments.present("filter", attribute, Arguments.TEST);
+        Arguments.present("filter", values, Arguments.TEST);
+        for (String one : values) {
+            Arguments.present("filter", one, Arguments.TEST);
+        }
+        this.where.put(attribute, Arrays.asList(values.clone()));
         return this;
     }
 

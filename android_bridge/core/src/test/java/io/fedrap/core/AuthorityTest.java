@@ -35,6 +35,15 @@ class AuthorityTest {
             case "release":
                 release(one);
                 return;
+            case "attributes":
+                AttributesMessage told = AttributesMessage.decode(one.bytes("bytes"));
+                AttributesEntry signed = told.checked(one.bytes("authority"));
+                int number = 0;
+                for (Object page : (List<?>) one.get("bodies")) {
+                    byte[] digest = AttributesMessage.digest(told.pages, number);
+                    AttributePage.check(signed, number++, digest, Vectors.unhex((String) page));
+                }
+                return;
             case "log":
                 List<byte[]> following = new ArrayList<>();
                 for (Object entry : (List<?>) one.get("following")) {

@@ -82,6 +82,9 @@ class BadCallsTest {
             case "because":
                 device.because(text(given, "item", "tea"));
                 break;
+            case "attributes":
+                device.attributes(text(given, "item", "tea"));
+                break;
             case "similar_items":
                 device.similarItems(text(given, "item", "tea"), whole(given, "n"));
                 break;
@@ -148,7 +151,15 @@ class BadCallsTest {
             wish.exclude(texts(given.get("exclude")));
         }
         if (given.containsKey("filter")) {
-            throw new CannotBeSaid();
+            if (!(given.get("filter") instanceof Map)) {
+                throw new CannotBeSaid();
+            }
+            for (Map.Entry<?, ?> one : ((Map<?, ?>) given.get("filter")).entrySet()) {
+                if (one.getValue() != null) { // a number in place of a text
+                    throw new CannotBeSaid();
+                }
+                wish.where((String) one.getKey(), (String[]) null);
+            }
         }
         if (given.containsKey("boost")) {
             wish.boost(numbers(given.get("boost")));
@@ -161,6 +172,7 @@ class BadCallsTest {
         Config config = new Config(path == null ? null : new File(path));
         config.app(text(given, "app", "app")).fetch(text(given, "fetch", "consented"));
         config.profile(text(given, "profile", "ann")).server(text(given, "server", "https://x"));
+        config.attributes(flag(given, "attributes", false));
         config.offline(flag(given, "offline", false)).allowHttp(flag(given, "allow_http", false));
         for (String other : new String[] {"trainer", "token", "key", "on_error", "floor", "retention", "kinds"}) {
             if (given.containsKey(other)) {

@@ -62,12 +62,12 @@ class EnrolmentTest {
     @Test
     void theKeyIsInTheStoreBeforeItLeavesAndDroppedWithTheCredentials() {
         SealedStore store = SealedStore.open(folder, new FixedKey(1));
-        DeviceState state = new DeviceState(store, () -> 1e9, new Retention(10, 10), Kinds.anyWord());
+        DeviceState state = new DeviceState(store, () -> 1e9, new Retention(10, 10), Kinds.anyWord(), new Withdrawal(folder));
         KeyPair key = state.enrollingKey();
         byte[] secret = P256.secret(key.getPrivate());
         byte[] point = P256.point(key.getPublic());
         assertArrayEquals(point, Opener.pointOf(secret));
-        DeviceState again = new DeviceState(store, () -> 1e9, new Retention(10, 10), Kinds.anyWord());
+        DeviceState again = new DeviceState(store, () -> 1e9, new Retention(10, 10), Kinds.anyWord(), new Withdrawal(folder));
         assertArrayEquals(secret, P256.secret(again.enrollingKey().getPrivate()));
         assertArrayEquals(point, P256.point(again.enrollingKey().getPublic()));
         byte[] none = new byte[0];

@@ -37,14 +37,15 @@ class HostileBytesTest {
             DeviceState state =
                     new DeviceState(
                             store, () -> 0.0, new Retention(100, Double.POSITIVE_INFINITY),
-                            Kinds.anyWord());
+                            Kinds.anyWord(), new Withdrawal(new java.io.File("no-such-folder")));
             try {
                 ReleaseMessage message = new ReleaseMessage(Release.decode(release, Integer.MAX_VALUE));
                 Catalogue items = Catalogue.decode(catalogue, Integer.MAX_VALUE);
                 state.adopt(message, ItemList.EMPTY.extended(items), null);
                 state.model()
                         .recommend(
-                                state.interactions(), Collections.emptySet(), new Wish(5).explain(true));
+                                state.interactions(), Collections.emptySet(), ItemAttributes.NONE,
+                                new Wish(5).explain(true));
             } catch (FedRapException error) {
                 refused++;
                 assertTrue(

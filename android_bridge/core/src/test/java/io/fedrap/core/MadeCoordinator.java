@@ -32,6 +32,9 @@ class MadeCoordinator implements Transport {
     String scoring = "solve";
     long minUpdates = 20;
     byte[] model; // null: that of the release
+    final List<byte[]> attributePages = new ArrayList<>();
+    long attributesVersion = 1;
+    boolean spoil; // pages of attributes
 
     MadeCoordinator() {
         method.put("name", "solve");
@@ -174,6 +177,59 @@ class MadeCoordinator implements Transport {
         return raw(
                 "catalogue", "version", 1, "start", start, "count", SIZE - start, "items", items,
                 "retired", new byte[0]);
+    }
+
+    @Override
+    public AttributesMessage attributes() {
+        called("attributes");
+        byte[] digests = attributePages.isEmpty() ? new byte[0] : Bytes.sha256(attributePages.get(0));
+        for (int i = 1; i < attributePages.size(); i++) {
+            digests = Bytes.join(digests, Bytes.sha256(attributePages.get(i)));
+        }
+        int size = 0;
+        for (byte[] page : attributePages) {
+            size += page.length;
+        }
+        byte[] entry =
+                raw(
+                        "attributes-entry", "task", TASK, "release", version, "version", attributesVersion,
+                        "count", attributePages.isEmpty() ? 0 : SIZE, "rows", 4, "size_bytes", size,
+                        "names", attributePages.isEmpty() ? new ArrayList<>() : java.util.Arrays.asList("title", "kind"),
+                        "pages", Bytes.sha256(digests));
+        byte[] prefix = "fedrap/1 attributes-entry\n".getBytes(StandardCharsets.US_ASCII);
+        byte[] signature = Signing.sign(authority.getPrivate(), Bytes.join(prefix, entry));
+        return AttributesMessage.decode(
+                raw("attributes", "entry", Bytes.join(signature, entry), "pages", digests));
+    }
+
+    /** Titles and kinds of the items, four in a page; the last item has no kind. */
+    void tellAttributes(String suffix) {
+        attributePages.clear();
+        for (int start = 0; start < SIZE; start += 4) {
+            StringBuilder titles = new StringBuilder();
+            StringBuilder kinds = new StringBuilder();
+            for (int row = start; row < start + 4; row++) {
+                titles.append("Title ").append(row).append(row < 4 ? suffix : "").append('\n');
+                kinds.append(row == SIZE - 1 ? "" : row % 2 == 0 ? "even" : "odd").append('\n');
+            }
+            attributePages.add(
+                    raw(
+                            "attribute-page", "columns",
+                            java.util.Arrays.asList(
+                                    titles.toString().getBytes(StandardCharsets.UTF_8),
+                                    kinds.toString().getBytes(StandardCharsets.UTF_8))));
+        }
+    }
+
+    @Override
+    public byte[] attributePage(byte[] digest) {
+        called("page");
+        for (byte[] page : attributePages) {
+            if (java.util.Arrays.equals(Bytes.sha256(page), digest)) {
+                return spoil ? new byte[] {1} : page;
+            }
+        }
+        throw refusal("not-found", null);
     }
 
     @Override

@@ -8,7 +8,7 @@ final class Received {
     static final List<String> TYPES =
             Arrays.asList(
                     "enrolled", "certificate", "renewed", "offer", "accepted", "signed", "release-entry", "log", "release", "delta",
-                    "catalogue", "forgotten", "plan", "scoring", "offer-request");
+                    "catalogue", "attributes", "attributes-entry", "attribute-page", "forgotten", "plan", "scoring", "offer-request");
     private static final int LIMIT = 1 << 20;
 
     private Received() {}
@@ -37,6 +37,12 @@ final class Received {
                 return Delta.decode(raw, LIMIT);
             case "catalogue":
                 return Catalogue.decode(raw, LIMIT);
+            case "attributes":
+                return AttributesMessage.decode(raw);
+            case "attributes-entry":
+                return AttributesEntry.decode(raw);
+            case "attribute-page":
+                return AttributePage.decode(raw);
             case "forgotten":
                 return Fields.ofMessage(raw, LIMIT, "forgotten");
             case "plan":

@@ -1,0 +1,145 @@
+package io.fedrap.core;
+
+import io.fedrap.core.FedRapException.Kind;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.util.Collections;
+
+/**
+ * What is wrong with a store, and what can be done about it, without any of it being lost.
+ *
+ * <p>{@code examine} changes nothing. {@code repair} keeps the files as they were in a folder beside
+ * them, takes what can still be read, and seals the root anew. Where records were removed or replaced
+ * the ledger is not to be trusted any more: history and recommendations are back, but the device joins
+ * no more rounds, because what it spent is not known.
+ */
+final class Doctor {
+    static final String DAMAGED = "damaged";
+    private static final String COPY = "doctor.part";
+
+    private final Config config;
+    private final File folder;
+    private final KeyProvider keys;
+
+    Doctor(Config config, File folder, KeyProvider keys) {
+        this.config = config;
+        this.folder = folder;
+        this.keys = keys;
+    }
+
+    /** Look at a store without changing it: at a copy. */
+    Diagnosis examine() {
+        return guarded(() -> look(copied(COPY)));
+    }
+
+    /** Make a store that opens, of what can be read; the files stay as they were in {@code damaged}. */
+    Diagnosis repair() {
+        return guarded(
+                () -> {
+                    Diagnosis before = look(copied(COPY));
+                    if (before.opens && before.findings.isEmpty()) {
+                        return before;
+                    }
+                    SealedStore.openChanged(new FolderFiles(copied(COPY)), keys).close();
+                    Diagnosis after = look(new File(folder, COPY));
+                    if (!after.opens) {
+                        throw FedRapException.damaged(after.findings.get(0));
+                    }
+                    copied(DAMAGED);
+                    replace(new File(folder, COPY));
+                    return after;
+                });
+    }
+
+    private interface Work {
+        Diagnosis done() throws IOException;
+    }
+
+    /** With the lock of the store, so that nobody else has it. */
+    private Diagnosis guarded(Work work) {
+        if (!new File(folder, Snapshot.NAME).exists()) {
+            throw FedRapException.damaged("there is no store in " + folder);
+        }
+        try {
+            StoreLock lock = StoreLock.take(folder);
+            try {
+                return work.done();
+            } finally {
+                delete(new File(folder, COPY));
+                lock.close();
+            }
+        } catch (IOException error) {
+            throw SealedStore.unusable(error);
+        }
+    }
+
+    private Diagnosis look(File copy) {
+        SealedStore store = null;
+        try {
+            store = SealedStore.open(new FolderFiles(copy), null, keys);
+            DeviceState state =
+                    new DeviceState(
+                            store, config.clock, config.retention, config.kinds, new Withdrawal(copy));
+            return new Diagnosis(true, state.recorded(), state.setAside(), state.isLedgerLost());
+        } catch (FedRapException error) {
+            if (error.kind() != Kind.STORE_DAMAGED) {
+                throw error;
+            }
+            return new Diagnosis(false, 0, Collections.singletonList(error.getMessage()), false);
+        } finally {
+            if (store != null) {
+                store.close();
+            }
+        }
+    }
+
+    /** A fresh copy of the store's files in a folder of that name. */
+    private File copied(String name) throws IOException {
+        File copy = new File(folder, name);
+        delete(copy);
+        Files.createDirectory(copy.toPath());
+        FolderFiles.makePrivate(copy);
+        for (File one : listed(folder)) {
+            if (StoreFiles.isKept(one.getName())) {
+                Files.copy(one.toPath(), new File(copy, one.getName()).toPath());
+            }
+        }
+        return copy;
+    }
+
+    /** The root comes last: until it is there, the old one says that something is wrong. */
+    private void replace(File mended) throws IOException {
+        for (File one : listed(folder)) {
+            if (StoreFiles.isKept(one.getName()) && !one.getName().equals(StoreRoot.NAME)) {
+                Files.deleteIfExists(one.toPath());
+            }
+        }
+        FolderFiles files = new FolderFiles(folder);
+        for (File one : listed(mended)) {
+            if (!one.getName().equals(StoreRoot.NAME)) {
+                files.rename(COPY + "/" + one.getName(), one.getName());
+            }
+        }
+        files.syncFolder();
+        files.rename(COPY + "/" + StoreRoot.NAME, StoreRoot.NAME);
+        files.syncFolder();
+    }
+
+    private static File[] listed(File folder) throws IOException {
+        File[] found = folder.listFiles();
+        if (found == null) {
+            throw new IOException("cannot list " + folder);
+        }
+        return found;
+    }
+
+    static void delete(File folder) throws IOException {
+        if (folder.isDirectory()) {
+            for (File one : listed(folder)) {
+                Files.deleteIfExists(one.toPath());
+            }
+            Files.deleteIfExists(folder.toPath());
+        }
+    }
+}
