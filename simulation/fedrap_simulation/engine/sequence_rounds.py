@@ -9,9 +9,12 @@ and its sums memory has a bound, whatever the population and the catalogue.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numba
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrap_core.plan import SequenceMethod
 from fedrap_core.quantize import quantize_rows
@@ -30,14 +33,16 @@ from fedrap_simulation.engine.sequence_kernels import (
     add_inputs,
     add_outputs,
     see_inputs,
-    softmax_rows,
 )
 from fedrap_simulation.engine.solve_kernels import clip_rows, round_rows
 from fedrap_simulation.engine.solve_rounds import Schedule, add_rows, blocks_of, cohorts
 from fedrap_simulation.engine.solve_scoring import ages, once
 
 BLOCK_ENTRIES = 20_000  # of windows at once: h of as many targets has 26 MB with k 64
-CHUNK_CELLS = 8_000_000  # chances held at once: 32 MB
+CHUNK_CELLS = 500_000  # chances that a thread holds at once: 2 MB, which its cache can hold
+CHUNK_TARGETS = 64  # targets that it looks at together at the least
+GROUP = 64  # items whose chances are added before a decoy is looked for among them
+NOBODY = -1e30  # bias of rows that only fill up a group: e to that is 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,17 +142,56 @@ class _Model:
         return np.asarray(np.einsum("tsk,sk->tk", seen, self.kernels))
 
     def errors(self, queries: Singles, targets: Ints, uniform: Floats) -> tuple[Singles, Ints]:
-        """e_t (T, k) and the decoy (T,) of each target, a chunk of targets at a time."""
+        """e_t (T, k) and the decoy (T,) of each target, a chunk of targets at a time.
+
+        Chunks are shared out to threads, and inside of one BLAS has a single thread: it adds up in
+        another order when it has more, and the result must not depend on the machine's cores.
+        """
+        missing = -len(self.outputs) % GROUP
+        rows = np.pad(self.outputs, ((0, missing), (0, 0)))  # (M, k), M a multiple of GROUP
+        bias = np.pad(self.bias, (0, missing), constant_values=NOBODY)
         errors = np.empty_like(queries)
         decoys = np.empty(len(targets), dtype=np.int64)
-        chunk = max(1, CHUNK_CELLS // len(self.outputs))
-        for start in range(0, len(targets), chunk):
+        chunk = max(CHUNK_TARGETS, CHUNK_CELLS // len(rows))
+
+        def look(start: int) -> None:
             part = slice(start, start + chunk)
-            chances = queries[part] @ self.outputs.T  # (<= chunk, m)
-            chances += self.bias
-            decoys[part] = softmax_rows(chances, uniform[part])
-            errors[part] = chances @ self.outputs - self.outputs[targets[part]]
+            pulled, decoys[part] = _expect(queries[part], rows, bias, uniform[part])
+            errors[part] = pulled - self.outputs[targets[part]]
+
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(_threads()) as pool:
+            list(pool.map(look, range(0, len(targets), chunk)))
         return errors, decoys
+
+
+def _threads() -> int:
+    """As many as the compiled kernels have."""
+    count: int = numba.get_num_threads()
+    return count
+
+
+def _expect(
+    queries: Singles, rows: Singles, bias: Singles, uniform: Floats
+) -> tuple[Singles, Ints]:
+    """sum_j p_tj C_j (T, k) and j' ~ p_t (T,): the core's `expect`, in float32."""
+    chances = queries @ rows.T  # (T, M)
+    chances += bias
+    chances -= chances.max(axis=1, keepdims=True)
+    np.exp(chances, out=chances)
+    groups = chances.reshape(len(queries), -1, GROUP).sum(axis=2)  # (T, M/GROUP)
+    ends = np.cumsum(groups, axis=1, dtype=np.float64)
+    goals = uniform * ends[:, -1]  # (T,)
+    which = np.argmax(ends > goals[:, None], axis=1)  # (T,) the group that passes the goal
+    every = np.arange(len(queries))
+    goals = goals - ends[every, which] + groups[every, which]  # what is left inside of it
+    inside = chances.reshape(len(queries), -1, GROUP)[every, which]  # (T, GROUP)
+    passed = np.cumsum(inside, axis=1, dtype=np.float64) > goals[:, None]
+    # Where rounding leaves the sum below the goal: the last item that has a chance at all.
+    last = GROUP - 1 - np.argmax(inside[:, ::-1] > 0.0, axis=1)
+    decoys = GROUP * which + np.where(passed.any(axis=1), np.argmax(passed, axis=1), last)
+    pulled: Singles = chances @ rows
+    pulled /= ends[:, -1:].astype(np.float32)
+    return pulled, np.asarray(decoys, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
