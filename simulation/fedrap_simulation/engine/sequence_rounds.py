@@ -189,7 +189,7 @@ def _expect(
     # Where rounding leaves the sum below the goal: the last item that has a chance at all.
     last = GROUP - 1 - np.argmax(inside[:, ::-1] > 0.0, axis=1)
     decoys = GROUP * which + np.where(passed.any(axis=1), np.argmax(passed, axis=1), last)
-    pulled: Singles = chances @ rows
+    pulled = np.asarray(chances @ rows, dtype=np.float32)
     pulled /= ends[:, -1:].astype(np.float32)
     return pulled, np.asarray(decoys, dtype=np.int64)
 
