@@ -122,10 +122,17 @@ class Evaluation:
                     protocol=request.protocol,
                     seed=seed,
                     least=request.least,
-                    changes=request.changes.get(name, {}),
+                    changes=self._changes(name),
                     tune=request.tune,
                     target=request.target if self._is_private(name) else None,
                 )
+
+    def _changes(self, name: str) -> dict[str, Any]:
+        """What was changed by hand; of a file its digest, so that an answer is of this one."""
+        changes = self._request.changes.get(name, {})
+        if not name.endswith(".py"):
+            return changes
+        return {"digest": make_method(name, {}).settings["file"], **changes}
 
     def _is_private(self, name: str) -> bool:
         """Whether a method can give a guarantee; the others are measured without privacy."""

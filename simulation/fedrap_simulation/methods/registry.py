@@ -79,11 +79,18 @@ METHODS: dict[str, Callable[[], Method]] = {
 
 
 def make_method(name: str, changes: dict[str, Any]) -> Method:
-    """The method of that name, with some settings changed.
+    """The method of that name, with some settings changed; a name that ends in .py is a file.
 
     Raises:
         BadData: no such method or setting; says which ones there are.
     """
+    if name.endswith(".py"):
+        from fedrap_simulation.methods.adapter import FileMethod
+
+        method: Method = FileMethod.of(name)
+        for key, value in changes.items():
+            method = _changed(method, key, value)
+        return method
     if name not in METHODS:
         near = get_close_matches(name, METHODS, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
