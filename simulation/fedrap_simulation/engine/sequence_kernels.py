@@ -115,13 +115,17 @@ def add_inputs(
 def add_outputs(bounds: Ints, queries: Singles, mine: Ints, decoys: Ints, rows: Singles) -> None:
     """g_out of every device into `rows` (R, k + 1).
 
-    `mine` (T,) is the row of each target's item, `decoys` (T,) that of its decoy.
+    `mine` (T,) is the row of each target's item, `decoys` (T, D) those of its decoys.
     """
-    dim = queries.shape[1]
+    dim, each = queries.shape[1], decoys.shape[1]
+    share = np.float32(1.0) / np.float32(each)
     for i in prange(len(bounds) - 1):
         for t in range(bounds[i], bounds[i + 1]):
             for q in range(dim):
                 rows[mine[t], q] -= queries[t, q]
-                rows[decoys[t], q] += queries[t, q]
             rows[mine[t], dim] -= np.float32(1.0)
-            rows[decoys[t], dim] += np.float32(1.0)
+            for d in range(each):
+                row = rows[decoys[t, d]]
+                for q in range(dim):
+                    row[q] += share * queries[t, q]
+                row[dim] += share

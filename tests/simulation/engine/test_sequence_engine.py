@@ -40,7 +40,7 @@ from tests.core.sequence import made
 from .test_solve_engine import DIM, ITEMS, some_histories, taps
 
 ORDERED = SequenceMethod(dim=DIM, targets=6, longest=15, dropout=0.3)
-FLAT = SequenceMethod(dim=DIM, targets=6, longest=15, dropout=0.3, ordered=False)
+FLAT = SequenceMethod(dim=DIM, targets=6, longest=15, dropout=0.3, ordered=False, decoys=3)
 
 
 def some_items(seed: int, method: SequenceMethod = ORDERED) -> SequenceItems:
@@ -52,7 +52,7 @@ def draws_of(draws: RoundDraws, user: int, count: int, dropout: float) -> Draws:
     one = draws.some(user, user + 1)
     kept = [[uniform_at(word, p) >= dropout for p in range(count)] for word in one.words]
     shape = (len(one.places), count)
-    return Draws(one.places, np.array(kept, dtype=np.bool_).reshape(shape), one.decoys)
+    return Draws(one.places, np.array(kept, dtype=np.bool_).reshape(shape), one.decoys.ravel())
 
 
 def shares_of(
