@@ -114,7 +114,8 @@ def shares_of_rounds() -> File:
     about = (
         "uniform: the random numbers in the order in which they are drawn: one for each place that "
         "could be a target where there are more than `targets`, one for each place of the window "
-        "and each target (kept where it is at least `dropout`), and one for each decoy, target by target. "
+        "and each target (kept where it is at least `dropout`), and one for each decoy, target "
+        "by target. "
         "parts: inputs, outputs and kernels after scale and clips; rows and triangle are solve's. "
         "No decoy lies within 1e-6 of the border to another item. A float is right within "
         "absolute + relative*|expected|."
