@@ -102,6 +102,10 @@ def shares_of_rounds() -> File:
             "five kernels, a catalogue of more than one group", 70, [*long, 66],
             SequenceMethod(dim=5, targets=8), Privacy(),
         ),
+        (
+            "three decoys for each target", 70, [*long, 66],
+            SequenceMethod(dim=4, targets=5, decoys=3), Privacy(),
+        ),
     ]  # fmt: skip
     cases = []
     for comment, size, rows, method, privacy in given:
@@ -110,7 +114,8 @@ def shares_of_rounds() -> File:
     about = (
         "uniform: the random numbers in the order in which they are drawn: one for each place that "
         "could be a target where there are more than `targets`, one for each place of the window "
-        "and each target (kept where it is at least `dropout`), and one for each target's decoy. "
+        "and each target (kept where it is at least `dropout`), and one for each decoy, target "
+        "by target. "
         "parts: inputs, outputs and kernels after scale and clips; rows and triangle are solve's. "
         "No decoy lies within 1e-6 of the border to another item. A float is right within "
         "absolute + relative*|expected|."

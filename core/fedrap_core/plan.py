@@ -59,6 +59,7 @@ class SequenceMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     dim: Dim = 64  # k
     targets: Annotated[int, msgspec.Meta(ge=1, le=5000)] = 32  # Q, most of them in one round
     longest: Window = 200  # newest interactions that count
+    decoys: Annotated[int, msgspec.Meta(ge=1, le=16)] = 1  # of each target: more rows, less chance
     dropout: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.2  # share of a target's inputs
     ordered: bool = True
     taus: Taus = TAUS  # how many interactions each kernel lasts

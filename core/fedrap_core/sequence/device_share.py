@@ -5,7 +5,7 @@ from all others), some inputs left out at random:
     e_t = sum_j p_tj C_j - C_{y_t}                           (k,)
     g_in[i]    += w_s(l) a_s * e_t          for every input i of t: own items only, exact over all m
     g_out[y_t] -= (q_t, 1)
-    g_out[j']  += (q_t, 1),  j' ~ p_t       one decoy for each target: unbiased, and few rows
+    g_out[j']  += (q_t, 1)/D,  j' ~ p_t     D decoys for each target: unbiased, and few rows
     g_a[s]     += e_t * h_ts
 The exact gradient of the outputs would touch every row, and would tell p_t. With the decoys'
 expectation the sums are the gradient of sum_t -log p_t(y_t): in Delta g_in, in C g_in + g_out
@@ -38,7 +38,7 @@ class Draws:
 
     targets: Rows  # (T,) places in the window, ascending, distinct
     kept: npt.NDArray[np.bool_]  # (T, n) which places of the window a target may look at
-    decoys: Vector  # (T,) in [0, 1): where in p_t, added up item by item, the decoy lies
+    decoys: Vector  # (T·D,) in [0, 1): where in p_t, added up, the decoys of each target lie
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class SequenceProblem:
     rows: Rows  # (n,) the window, oldest first
     weights: Matrix  # (T, S, n) w_s of each place, 0 where a target does not look
     targets: Rows  # (T,) rows y_t
-    decoys: Vector  # (T,)
+    decoys: Vector  # (T·D,) target after target
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def draw(count: int, method: SequenceMethod, uniform: Uniform) -> Draws:
         order = np.argsort(uniform(len(places)), kind="stable")
         places = np.sort(places[order[: method.targets]])
     kept = uniform(len(places) * count).reshape(len(places), count) >= method.dropout
-    return Draws(places, kept, uniform(len(places)))
+    return Draws(places, kept, uniform(len(places) * method.decoys))
 
 
 def pose_sequence(history: History, method: SequenceMethod, draws: Draws) -> SequenceProblem:
@@ -131,7 +131,7 @@ class Expected:
     """A trainer's answer: all of a share that takes m·k·Q products."""
 
     rows: Matrix  # (T, k) sum_j p_tj C_j
-    decoys: Rows  # (T,) j' ~ p_t
+    decoys: Rows  # (T·D,) j' ~ p_t, target after target
     surprise: Vector  # (T,) -log p_t(y_t)
 
 
@@ -151,10 +151,12 @@ def answer(asked: Questions, expected: Expected) -> SequenceUpdate:
     for scale, kernel in zip(np.moveaxis(problem.weights, 1, 0), asked.kernels, strict=True):
         places += scale.T @ (errors * kernel)  # (n, T) @ (T, k)
     pairs = np.column_stack([queries, np.ones(len(queries))])  # (T, k + 1)
+    each = _each(problem)  # D
     return SequenceUpdate(
         _by_row(problem.rows, places),
         _by_row(
-            np.concatenate([problem.targets, expected.decoys]), np.concatenate([-pairs, pairs])
+            np.concatenate([problem.targets, expected.decoys]),
+            np.concatenate([-pairs, np.repeat(pairs, each, axis=0) / each]),
         ),
         np.einsum("tk,tsk->sk", errors, asked.seen),
         float(expected.surprise.mean()) if len(queries) else 0.0,
@@ -174,11 +176,21 @@ def compute_sequence(problem: SequenceProblem, items: SequenceItems) -> Sequence
     return answer(asked, Expected(chances @ items.outputs, decoys, surprise))
 
 
+def _each(problem: SequenceProblem) -> int:
+    """D, how many decoys a target has."""
+    return len(problem.decoys) // max(1, len(problem.targets))
+
+
 def pick_decoys(chances: Matrix, uniform: Vector) -> Rows:
-    """j' ~ p_t: the first item at which the chances, added up, pass the uniform number: (T,)."""
-    passed = np.cumsum(chances, axis=1) > uniform[:, None]  # (T, m)
-    passed[:, -1:] = True  # where rounding leaves the sum below one
-    return np.asarray(np.argmax(passed, axis=1), dtype=np.int64)
+    """j' ~ p_t: the first item at which the chances, added up, pass the uniform number: (T·D,)."""
+    each = len(uniform) // max(1, len(chances))  # D
+    ends = np.cumsum(chances, axis=1)  # (T, m)
+    ends[:, -1:] = 2.0  # where rounding leaves the sum below one
+    found = np.zeros((len(chances), each), dtype=np.int64)
+    for place in range(each):
+        goals = uniform[place::each]  # (T,)
+        found[:, place] = np.argmax(ends > goals[:, None], axis=1)
+    return found.ravel()
 
 
 BLOCK = 8192  # items looked at at once: what a trainer holds of them does not grow with m
@@ -210,7 +222,8 @@ def expect(asked: Questions, items: SequenceRows, look: Look, block: int = BLOCK
     total = groups.sum(axis=1)  # (T,)
     pulled = sum(part * one for part, (_, _, one) in zip(share, found, strict=True))
     scores = np.einsum("tk,tk->t", queries, asked.wanted) + items.bias[problem.targets]
-    decoys = _decoys(asked, items, groups, problem.decoys * total, top)
+    goals = problem.decoys * np.repeat(total, _each(problem))  # (T·D,)
+    decoys = _decoys(asked, items, groups, goals, top)
     surprise = np.log(total) + top - scores  # (T,)
     return Expected(np.asarray(pulled / total[:, None]), decoys, surprise)
 
@@ -248,17 +261,19 @@ def _blocks(
 def _decoys(
     asked: Questions, items: SequenceRows, groups: Matrix, goals: Vector, top: Vector
 ) -> Rows:
-    """The item at which the chances, added up, pass the goal: (T,)."""
+    """The item at which the chances, added up, pass the goal: (T·D,)."""
     ends = np.cumsum(groups, axis=1)  # (T, G)
-    passed = ends > goals[:, None]
-    passed[:, -1] = True  # where rounding leaves the sum below the goal
-    which = np.argmax(passed, axis=1)  # (T,)
+    each = _each(asked.problem)
     decoys = np.zeros(len(goals), dtype=np.int64)
-    for at, group in enumerate(which):
+    for at, goal in enumerate(goals):
+        target = at // each
+        passed = ends[target] > goal
+        passed[-1] = True  # where rounding leaves the sum below the goal
+        group = int(np.argmax(passed))
         rows = np.arange(GROUP * group, min(GROUP * (group + 1), items.size))
-        scores = items.take(rows) @ asked.queries[at] + items.bias[rows]
-        left = goals[at] - (ends[at, group - 1] if group else 0.0)
-        here = np.cumsum(np.exp(scores - top[at])) > left
+        scores = items.take(rows) @ asked.queries[target] + items.bias[rows]
+        left = goal - (ends[target, group - 1] if group else 0.0)
+        here = np.cumsum(np.exp(scores - top[target])) > left
         here[-1] = True
         decoys[at] = rows[np.argmax(here)]
     return decoys

@@ -113,9 +113,11 @@ def begin_learner(items: SequenceItems, steps: int = 0) -> SequenceLearner:
 def rate_share(learning: SequenceLearning, step: int) -> float:
     """sched of a step, which counts from 0: up over the warm-up, then down as a cosine."""
     done = min(1.0, (step + 1) / learning.rounds)
-    rising = min(1.0, done / learning.warm_up) if learning.warm_up > 0 else 1.0
-    falling = 0.5 * (1.0 + math.cos(math.pi * done))
-    return rising * (learning.lowest + (1.0 - learning.lowest) * falling)
+    if done < learning.warm_up:
+        return done / learning.warm_up
+    left = (1.0 - done) / (1.0 - learning.warm_up) if learning.warm_up < 1.0 else 0.0
+    falling = 0.5 * (1.0 - math.cos(math.pi * left))
+    return learning.lowest + (1.0 - learning.lowest) * falling
 
 
 def sequence_step(

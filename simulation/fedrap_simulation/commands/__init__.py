@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from fedrap_core.errors import FedRapError
+from fedrap_simulation.commands.benchmark import add_benchmark_parser
 from fedrap_simulation.commands.data import add_data_parser
 from fedrap_simulation.commands.demo import add_demo_parser
 from fedrap_simulation.commands.evaluate import add_evaluate_parser
@@ -29,6 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     add_demo_parser(commands)
     add_data_parser(commands)
     add_evaluate_parser(commands)
+    add_benchmark_parser(commands)
     add_reproduce_parser(commands)
     add_scenario_parser(commands)
     return parser

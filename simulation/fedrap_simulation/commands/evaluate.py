@@ -131,6 +131,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
             "protocol": request.protocol,
             "leaky": request.protocol == "paper",
             "split": evaluation.kind,
+            "warnings": evaluation.warnings(),
             "min_interactions": request.least,
             "seeds": list(range(request.first_seed, request.first_seed + request.seeds)),
             "rows": [answer.row for answer in answers],

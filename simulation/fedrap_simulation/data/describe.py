@@ -60,7 +60,7 @@ def describe(data: Interactions) -> Description:
         repeat_share=1 - pairs / len(data),
         has_rating=data.rating is not None,
         has_time=data.time is not None,
-        shared_time_share=_shared_times(data),
+        shared_time_share=shared_times(data),
         rare_item_share=float(np.mean(per_item < RARE)),
     )
 
@@ -71,7 +71,7 @@ def _spread(counts: Rows) -> Spread:
     )
 
 
-def _shared_times(data: Interactions) -> float | None:
+def shared_times(data: Interactions) -> float | None:
     """Share of interactions whose order within the user nobody knows."""
     if data.time is None:
         return None

@@ -54,10 +54,15 @@ class Histories:
 
     def some(self, users: Rows) -> Histories:
         """The histories of some users, in the order asked for."""
+        starts = np.concatenate([[0], np.cumsum(self.lengths[users])])
+        return Histories(starts, self.items[self.entries(users)])
+
+    def entries(self, users: Rows) -> Rows:
+        """Where in `items` the histories of some users lie, one after the other."""
         lengths = self.lengths[users]  # (len(users),)
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-        return Histories(starts, self.items[np.repeat(self.starts[users], lengths) + within])
+        ends = np.cumsum(lengths)
+        within = np.arange(int(lengths.sum())) - np.repeat(ends - lengths, lengths)
+        return np.asarray(np.repeat(self.starts[users], lengths) + within)
 
     def append(self, newest: Rows) -> Histories:
         """Every history with one more, newest item: `newest` is (U,)."""

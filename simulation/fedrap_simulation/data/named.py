@@ -47,6 +47,17 @@ NAMED: dict[str, Source] = {
         "no licence text; research use, do not redistribute",
         "ratings_Amazon_Instant_Video.csv", "--min-interactions 10",
     ),
+    "amazon-sports": Source(
+        "Amazon Sports and Outdoors, 5-core, as S3-Rec prepared it",
+        "https://github.com/RUCAIBox/CIKM2020-S3Rec",
+        "no licence text; research use, do not redistribute",
+        "sports.csv made of Sports_and_Outdoors.txt: a line user,item,place for each item",
+    ),
+    "citeulike-a": Source(
+        "CiteULike-a, which papers people keep", "https://github.com/js05212/citeulike-a",
+        "no licence text; research use, do not redistribute",
+        "citeulike.csv made of users.dat: a line user,item for each item", timeless=True,
+    ),
     "lastfm-2k": Source(
         "Last.fm of HetRec 2011", "https://grouplens.org/datasets/hetrec-2011/",
         "non-commercial use; for anything else ask Last.fm",

@@ -37,17 +37,20 @@ def code_folder(sources: Path, given: str = "") -> Path:
 _FOLDER = code_folder(Path(__file__).parent, numba.config.CACHE_DIR)  # type: ignore[attr-defined]
 
 
-def compiled(parallel: bool = False) -> Callable[[F], F]:
+def compiled(parallel: bool = False, exact: bool = False) -> Callable[[F], F]:
     """Compile a function to machine code at its first call, and keep the code on disk.
 
-    With `parallel` its `numba.prange` loops run on all cores.
+    With `parallel` its `numba.prange` loops run on all cores. With `exact` no sum is taken in
+    another order and no product fused with one: the compiler makes use of that freedom in one
+    process and not in the next, and where draws follow from a result a last digit is another run.
     """
 
     def compile_later(function: F) -> F:
         others = numba.config.CACHE_DIR  # type: ignore[attr-defined]
         numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]
         try:
-            made = numba.njit(cache=True, fastmath=_LOOSE, parallel=parallel)(function)
+            loose = False if exact else _LOOSE
+            made = numba.njit(cache=True, fastmath=loose, parallel=parallel)(function)
         finally:
             numba.config.CACHE_DIR = others  # type: ignore[attr-defined]
         return cast("F", made)

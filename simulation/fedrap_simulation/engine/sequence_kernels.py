@@ -2,7 +2,8 @@
 
 Formulas: fedrap_core/sequence. Histories are windows, oldest first; a target is a place in its
 owner's window, and the place after the last one asks what comes next. Targets and devices run in
-parallel and write to places of their own, so threads do not change the result.
+parallel and write to places of their own, so threads do not change the result. All of it is
+`exact`: decoys and int8 steps are drawn from what comes out.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import prange
 
-from fedrap_simulation.engine.compiled import Floats, Ints, Singles, compiled
+from fedrap_simulation.engine.compiled import Ints, Singles, compiled
 from fedrap_simulation.engine.solve_kernels import uniform_at
 
 Words = npt.NDArray[np.uint64]
 
 
-@compiled()
+@compiled(exact=True)
 def inputs_of(place: int, count: int, ordered: bool) -> tuple[int, int]:
     """Where the inputs of a target end, and how many there are with nothing left out."""
     if ordered:
@@ -25,7 +26,7 @@ def inputs_of(place: int, count: int, ordered: bool) -> tuple[int, int]:
     return count, count - 1 if place < count else count
 
 
-@compiled(parallel=True)
+@compiled(parallel=True, exact=True)
 def see_inputs(
     starts: Ints,
     items: Ints,
@@ -64,33 +65,7 @@ def see_inputs(
     return seen
 
 
-@compiled(parallel=True)
-def softmax_rows(scores: Singles, uniform: Floats) -> Ints:
-    """Scores (T, m) become chances p_t in place; the decoy of each target: (T,)."""
-    count, size = scores.shape
-    decoys = np.empty(count, dtype=np.int64)
-    for t in prange(count):
-        peak = scores[t, 0]
-        for j in range(size):
-            peak = max(peak, scores[t, j])
-        total = 0.0
-        for j in range(size):
-            scores[t, j] = np.exp(scores[t, j] - peak)
-            total += scores[t, j]
-        passed, wanted, decoy = 0.0, uniform[t] * total, size - 1
-        for j in range(size):
-            passed += scores[t, j]
-            if passed > wanted:
-                decoy = j
-                break
-        share = np.float32(1.0 / total)
-        for j in range(size):
-            scores[t, j] *= share
-        decoys[t] = decoy
-    return decoys
-
-
-@compiled(parallel=True)
+@compiled(parallel=True, exact=True)
 def add_inputs(
     starts: Ints,
     where: Ints,
@@ -136,17 +111,21 @@ def add_inputs(
                             row[q] += fades[s, age] * scaled[s, q]
 
 
-@compiled(parallel=True)
+@compiled(parallel=True, exact=True)
 def add_outputs(bounds: Ints, queries: Singles, mine: Ints, decoys: Ints, rows: Singles) -> None:
     """g_out of every device into `rows` (R, k + 1).
 
-    `mine` (T,) is the row of each target's item, `decoys` (T,) that of its decoy.
+    `mine` (T,) is the row of each target's item, `decoys` (T, D) those of its decoys.
     """
-    dim = queries.shape[1]
+    dim, each = queries.shape[1], decoys.shape[1]
+    share = np.float32(1.0) / np.float32(each)
     for i in prange(len(bounds) - 1):
         for t in range(bounds[i], bounds[i + 1]):
             for q in range(dim):
                 rows[mine[t], q] -= queries[t, q]
-                rows[decoys[t], q] += queries[t, q]
             rows[mine[t], dim] -= np.float32(1.0)
-            rows[decoys[t], dim] += np.float32(1.0)
+            for d in range(each):
+                row = rows[decoys[t, d]]
+                for q in range(dim):
+                    row[q] += share * queries[t, q]
+                row[dim] += share

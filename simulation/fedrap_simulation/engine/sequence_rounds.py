@@ -9,9 +9,12 @@ and its sums memory has a bound, whatever the population and the catalogue.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numba
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrap_core.plan import SequenceMethod
 from fedrap_core.quantize import quantize_rows
@@ -30,14 +33,16 @@ from fedrap_simulation.engine.sequence_kernels import (
     add_inputs,
     add_outputs,
     see_inputs,
-    softmax_rows,
 )
 from fedrap_simulation.engine.solve_kernels import clip_rows, round_rows
 from fedrap_simulation.engine.solve_rounds import Schedule, add_rows, blocks_of, cohorts
 from fedrap_simulation.engine.solve_scoring import ages, once
 
 BLOCK_ENTRIES = 20_000  # of windows at once: h of as many targets has 26 MB with k 64
-CHUNK_CELLS = 8_000_000  # chances held at once: 32 MB
+CHUNK_CELLS = 500_000  # chances that a thread holds at once: 2 MB, which its cache can hold
+CHUNK_TARGETS = 64  # targets that it looks at together at the least
+GROUP = 64  # items whose chances are added before a decoy is looked for among them
+NOBODY = -1e30  # bias of rows that only fill up a group: e to that is 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +60,7 @@ class RoundDraws:
     bounds: Ints  # (U + 1,) device i has targets bounds[i] … bounds[i + 1] - 1
     places: Ints  # (T,) in the window of the target's device
     words: Words  # (T,) an input at place p is left out where uniform_at(word, p) < dropout
-    decoys: Floats  # (T,) in [0, 1)
+    decoys: Floats  # (T, D) in [0, 1)
 
     @property
     def owners(self) -> Ints:
@@ -93,7 +98,7 @@ def draw_round(windows: Histories, method: SequenceMethod, rng: np.random.Genera
         np.concatenate([[0], np.cumsum(taken)]),
         places[chosen],
         rng.integers(2**63, size=len(chosen), dtype=np.uint64),
-        rng.random(len(chosen)),
+        rng.random((len(chosen), method.decoys)),
     )
 
 
@@ -137,17 +142,56 @@ class _Model:
         return np.asarray(np.einsum("tsk,sk->tk", seen, self.kernels))
 
     def errors(self, queries: Singles, targets: Ints, uniform: Floats) -> tuple[Singles, Ints]:
-        """e_t (T, k) and the decoy (T,) of each target, a chunk of targets at a time."""
+        """e_t (T, k) and the decoys (T, D) of each target, a chunk of targets at a time.
+
+        Chunks are shared out to threads, and inside of one BLAS has a single thread: it adds up in
+        another order when it has more, and the result must not depend on the machine's cores.
+        """
+        missing = -len(self.outputs) % GROUP
+        rows = np.pad(self.outputs, ((0, missing), (0, 0)))  # (M, k), M a multiple of GROUP
+        bias = np.pad(self.bias, (0, missing), constant_values=NOBODY)
         errors = np.empty_like(queries)
-        decoys = np.empty(len(targets), dtype=np.int64)
-        chunk = max(1, CHUNK_CELLS // len(self.outputs))
-        for start in range(0, len(targets), chunk):
+        decoys = np.empty(uniform.shape, dtype=np.int64)
+        chunk = max(CHUNK_TARGETS, CHUNK_CELLS // len(rows))
+
+        def look(start: int) -> None:
             part = slice(start, start + chunk)
-            chances = queries[part] @ self.outputs.T  # (<= chunk, m)
-            chances += self.bias
-            decoys[part] = softmax_rows(chances, uniform[part])
-            errors[part] = chances @ self.outputs - self.outputs[targets[part]]
+            pulled, decoys[part] = _expect(queries[part], rows, bias, uniform[part])
+            errors[part] = pulled - self.outputs[targets[part]]
+
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(_threads()) as pool:
+            list(pool.map(look, range(0, len(targets), chunk)))
         return errors, decoys
+
+
+def _threads() -> int:
+    """As many as the compiled kernels have."""
+    count: int = numba.get_num_threads()
+    return count
+
+
+def _expect(
+    queries: Singles, rows: Singles, bias: Singles, uniform: Floats
+) -> tuple[Singles, Ints]:
+    """sum_j p_tj C_j (T, k) and j' ~ p_t (T, D): the core's `expect`, in float32."""
+    chances = queries @ rows.T  # (T, M)
+    chances += bias
+    chances -= chances.max(axis=1, keepdims=True)
+    np.exp(chances, out=chances)
+    groups = chances.reshape(len(queries), -1, GROUP).sum(axis=2)  # (T, M/GROUP)
+    ends = np.cumsum(groups, axis=1, dtype=np.float64)
+    goals = uniform * ends[:, -1:]  # (T, D)
+    which = np.argmax(ends[:, None, :] > goals[:, :, None], axis=2)  # (T, D) the group that passes
+    every = np.arange(len(queries))[:, None]
+    goals = goals - ends[every, which] + groups[every, which]  # what is left inside of it
+    inside = chances.reshape(len(queries), -1, GROUP)[every, which]  # (T, D, GROUP)
+    passed = np.cumsum(inside, axis=2, dtype=np.float64) > goals[:, :, None]
+    # Where rounding leaves the sum below the goal: the last item that has a chance at all.
+    last = GROUP - 1 - np.argmax(inside[:, :, ::-1] > 0.0, axis=2)
+    decoys = GROUP * which + np.where(passed.any(axis=2), np.argmax(passed, axis=2), last)
+    pulled = np.asarray(chances @ rows, dtype=np.float32)
+    pulled /= ends[:, -1:].astype(np.float32)
+    return pulled, np.asarray(decoys, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,11 +254,11 @@ def _make_shares(windows: Histories, draws: RoundDraws, model: _Model) -> _Share
         inputs,
         moves,
     )
-    sent, at = np.unique(
-        np.concatenate([owners * size + targets, owners * size + decoys]), return_inverse=True
-    )
+    own = np.column_stack([targets, decoys]) + (owners * size)[:, None]  # (T, 1 + D)
+    sent, at = np.unique(own, return_inverse=True)
+    at = at.reshape(own.shape)
     outputs = np.zeros((len(sent), dim + 1), dtype=np.float32)
-    add_outputs(draws.bounds, queries, at[: len(targets)], at[len(targets) :], outputs)
+    add_outputs(draws.bounds, queries, at[:, 0].copy(), at[:, 1:].copy(), outputs)
     return _Shares(
         len(windows),
         found // size,
@@ -329,7 +373,7 @@ def derive_queries(items: SequenceItems, histories: Histories, method: SequenceM
         count = len(part)
         nothing = np.zeros(count, dtype=np.uint64)
         # One target for each user, after the last place.
-        asked = RoundDraws(np.arange(count + 1), part.lengths, nothing, np.zeros(count))
+        asked = RoundDraws(np.arange(count + 1), part.lengths, nothing, np.zeros((count, 1)))
         queries[start : start + count] = model.queries(model.seen(part, asked, 0.0))
     return queries
 
@@ -339,7 +383,7 @@ def sequence_upload_bytes(windows: Histories, items: int, method: SequenceMethod
     distinct = once(windows, items)[0].lengths  # (U,)
     fewest = 1 if method.ordered else 0
     able = np.where(windows.lengths > 1, windows.lengths - fewest, 0)
-    outputs = 2 * np.minimum(able, method.targets)  # a target's row and its decoy's
+    outputs = (1 + method.decoys) * np.minimum(able, method.targets)  # rows of targets and decoys
     per_row = 4 + 4 + method.dim
     frame = 4 + 100 + method.kernels * (4 + method.dim)  # length, field names, kernels
     sizes = frame + per_row * distinct + (per_row + 1) * outputs

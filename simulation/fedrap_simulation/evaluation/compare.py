@@ -8,10 +8,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedrap_simulation.evaluation.fairness import GROUPS
 from fedrap_simulation.evaluation.metrics import gains
 from fedrap_simulation.evaluation.results import Answer
 
-MEASURES = ("hr10", "ndcg10", "hr10_full", "ndcg10_full", "coverage")
+MEASURES = (
+    "hr10", "ndcg10", "hr10_full", "ndcg10_full", "coverage", "gini",
+    *(f"ndcg10_{group}" for group in GROUPS),
+)  # fmt: skip
 
 
 class Mean(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +27,7 @@ class Mean(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str
     leaky: bool
     seeds: int
-    mean: dict[str, float]
+    mean: dict[str, float]  # a measure that some seed has no number for is left out
     deviation: dict[str, float]  # between seeds, 0 with one seed
     against: dict[str, Any] | None = None
 
@@ -39,6 +43,7 @@ def means(answers: Sequence[Answer], against: str | None, draws: int = 2000) -> 
         table = {
             name: np.array([getattr(one.row, name) for one in group], dtype=np.float64)
             for name in MEASURES
+            if all(getattr(one.row, name) is not None for one in group)
         }
         other = groups.get((dataset, split, protocol, against or ""))
         compared = None

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ranks = npt.NDArray[np.int64]
-RESULT_VERSION = 2  # raise it when a method or a measure changes what a row means
+RESULT_VERSION = 3  # raise it when a method or a measure changes what a row means
 
 
 class PrivacyTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +71,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     mrr_full: float
     coverage: float
     gini: float
+    ndcg10_head: float | None  # full ranking, by popularity of the target; fairness.py has the cuts
+    ndcg10_middle: float | None
+    ndcg10_tail: float | None
+    ndcg10_few: float | None  # by length of the history
+    ndcg10_some: float | None
+    ndcg10_many: float | None
     seconds: float
     seconds_tuning: float
     rounds: int

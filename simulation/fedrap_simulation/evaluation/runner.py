@@ -17,6 +17,8 @@ import msgspec
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.load import load
+from fedrap_simulation.data.times import doubts
+from fedrap_simulation.evaluation.fairness import ndcg_by_group
 from fedrap_simulation.evaluation.metrics import measure
 from fedrap_simulation.evaluation.results import Answer, AnswerCache, PrivacyTarget, Question, Row
 from fedrap_simulation.evaluation.splits import (
@@ -86,6 +88,10 @@ class Evaluation:
         """How people are asked."""
         return self._kind
 
+    def warnings(self) -> list[str]:
+        """What is to be known about the order of the data before a number is believed."""
+        return [] if self._kind == "random" else list(doubts(self.data))
+
     def split(self, seed: int) -> Split:
         """The split of a seed, made once."""
         if seed not in self._splits:
@@ -116,10 +122,17 @@ class Evaluation:
                     protocol=request.protocol,
                     seed=seed,
                     least=request.least,
-                    changes=request.changes.get(name, {}),
+                    changes=self._changes(name),
                     tune=request.tune,
                     target=request.target if self._is_private(name) else None,
                 )
+
+    def _changes(self, name: str) -> dict[str, Any]:
+        """What was changed by hand; of a file its digest, so that an answer is of this one."""
+        changes = self._request.changes.get(name, {})
+        if not name.endswith(".py"):
+            return changes
+        return {"digest": make_method(name, {}).settings["file"], **changes}
 
     def _is_private(self, name: str) -> bool:
         """Whether a method can give a guarantee; the others are measured without privacy."""
@@ -161,7 +174,8 @@ class Evaluation:
         cost = asdict(fitted.cost)
         seconds += cost.pop("spared")
         took = {"seconds": seconds, "seconds_tuning": tuning, "settings": method.settings}
-        parts = what | measured.summary() | cost | took
+        found = measured.summary() | ndcg_by_group(measured.full, task)
+        parts = what | found | cost | took
         return Answer(msgspec.convert(parts, Row), measured.full, measured.sampled)
 
     def _method(self, question: Question, on_progress: OnProgress) -> tuple[Method, float]:

@@ -34,6 +34,7 @@ from fedrap_simulation.data.interactions import (
     make_histories,
 )
 from fedrap_simulation.data.named import NAMED, default_data_dir, items_by_user
+from fedrap_simulation.data.times import are_real
 from fedrap_simulation.data.write import quote, refuse_to_overwrite, write_text, write_whole
 from fedrap_simulation.evaluation.task import ProtocolName, Task
 
@@ -84,8 +85,9 @@ def make_split(
         return _repeat(data, rng, protocol, least)
     time = data.time if kind != "random" and data.time is not None else np.zeros(len(data))
     order = np.lexsort((rng.random(len(data)), time))
-    user, item = _first_of_each(data.user[order], data.item[order], len(data.items))
-    kept, user, item = _long_enough(user, item, len(data.users), max(least, 3))
+    order = order[_first_of_each(data.user[order], data.item[order], len(data.items))]
+    kept, order = _long_enough(data.user, order, len(data.users), max(least, 3))
+    user, item = np.searchsorted(kept, data.user[order]), data.item[order]
     names = tuple(data.users[one] for one in kept)
     if not names:
         raise BadData(f"nobody in {data.name} has {least} items; lower --min-interactions")
@@ -99,9 +101,13 @@ def make_split(
     last = whole.starts[1:] - 1
     test, validation = whole.items[last], whole.items[last - 1]
     before = _without_last(whole, 2)
+    times = None
+    if kind == "last" and are_real(data):
+        times = time[order][np.argsort(user, kind="stable")]  # (n,) of each entry of `whole`
 
     def task(stage: Literal["validation", "test"]) -> Task:
         train = before if stage == "validation" else before.append(validation)
+        back = 2 if stage == "validation" else 1
         return Task(
             data.name,
             protocol,
@@ -112,6 +118,7 @@ def make_split(
             validation if stage == "validation" else test,
             negatives,
             train if protocol == "clean" else whole,
+            times=None if times is None else times[_early(whole, back)],
         )
 
     return Split(task("validation"), task("test"), names, kind)
@@ -144,28 +151,30 @@ def draw_negatives(
     return out
 
 
-def _first_of_each(user: Rows, item: Rows, items: int) -> tuple[Rows, Rows]:
-    """Each pair once, at its first time."""
+def _first_of_each(user: Rows, item: Rows, items: int) -> Rows:
+    """Where each pair comes for the first time, ascending."""
     _, first = np.unique(user * items + item, return_index=True)
-    keep = np.sort(first)
-    return user[keep], item[keep]
+    return np.sort(first)
 
 
-def _long_enough(user: Rows, item: Rows, users: int, least: int) -> tuple[Rows, Rows, Rows]:
-    """Only users with `least` interactions, numbered anew: their old numbers, and the pairs."""
-    kept = np.flatnonzero(np.bincount(user, minlength=users) >= least)
-    place = np.full(users, -1, dtype=np.int64)
-    place[kept] = np.arange(len(kept))
-    mine = place[user] >= 0
-    return kept, place[user[mine]], item[mine]
+def _long_enough(user: Rows, order: Rows, users: int, least: int) -> tuple[Rows, Rows]:
+    """Users with `least` of the interactions in `order`, ascending, and theirs of these."""
+    enough = np.bincount(user[order], minlength=users) >= least
+    return np.flatnonzero(enough), order[enough[user[order]]]
 
 
 def _without_last(whole: Histories, count: int) -> Histories:
+    lengths = whole.lengths - count
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return Histories(starts, whole.items[_early(whole, count)])
+
+
+def _early(whole: Histories, count: int) -> npt.NDArray[np.bool_]:
+    """Which entries are not among the newest `count` of their user."""
     keep = np.ones(len(whole.items), dtype=np.bool_)
     for back in range(1, count + 1):
         keep[whole.starts[1:] - back] = False
-    lengths = whole.lengths - count
-    return Histories(np.concatenate([[0], np.cumsum(lengths)]), whole.items[keep])
+    return keep
 
 
 def _as_published(

@@ -10,11 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from fedrap_simulation.evaluation.compare import Mean
+from fedrap_simulation.evaluation.fairness import ACTIVITY, POPULARITY
 from fedrap_simulation.evaluation.results import Row
 from fedrap_simulation.evaluation.runner import Evaluation, Request
 from fedrap_simulation.progress import ProgressBars
 
 LEAKY = "LEAKY: the sampler knows the held-out items, and the best test round is kept"
+
+
+AFTER = ("head/middle/tail", "few/some/many", "coverage, Gini")  # the first two NDCG@10 full
 
 
 class EvaluationScreen:
@@ -23,8 +27,9 @@ class EvaluationScreen:
     def __init__(self, evaluation: Evaluation, request: Request) -> None:
         self._bars = ProgressBars()
         # Into a file or a pipe the table goes as wide as it needs to be.
-        self._out = Console(highlight=False, width=None if sys.stdout.isatty() else 132)
+        self._out = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
         self._request, self._kind = request, evaluation.kind
+        self._warnings = evaluation.warnings()
         self._bars.update(0.0, what="reading")
 
     def __enter__(self) -> EvaluationScreen:
@@ -36,6 +41,8 @@ class EvaluationScreen:
             + f", split {self._kind}, users with at least {request.least} interactions, "
             f"seeds {seeds}, ties count against a method"
         )
+        for words in self._warnings:
+            self._bars.print(f"[yellow]warning[/yellow] {request.data}: {words}")
         self._bars.__enter__()
         return self
 
@@ -62,7 +69,7 @@ class EvaluationScreen:
         """Mean and deviation over the seeds."""
         table = Table(title=self._title(), title_justify="left")
         table.add_column("method")
-        for name in ("HR@10", "NDCG@10", "HR@10 full", "NDCG@10 full", "coverage"):
+        for name in ("HR@10", "NDCG@10", "HR@10 full", "NDCG@10 full", *AFTER):
             table.add_column(name, justify="right")
         compared = any(one.against for one in means)
         if compared:
@@ -72,7 +79,8 @@ class EvaluationScreen:
                 f"{one.mean[name]:.3f}" + (f" ± {one.deviation[name]:.3f}" if one.seeds > 1 else "")
                 for name in ("hr10", "ndcg10", "hr10_full", "ndcg10_full")
             ]
-            cells.append(f"{one.mean['coverage']:.2f}")
+            cells += [_groups(one, POPULARITY), _groups(one, ACTIVITY)]
+            cells.append(f"{one.mean['coverage']:.2f} {one.mean['gini']:.2f}")
             if compared:
                 against = one.against
                 cells.append(
@@ -91,3 +99,8 @@ class EvaluationScreen:
             f"{request.data}, protocol {request.protocol}{leaky}, split {self._kind}, "
             f"{request.seeds} seed(s); first two columns against 99 negatives"
         )
+
+
+def _groups(one: Mean, names: Sequence[str]) -> str:
+    found = (one.mean.get(f"ndcg10_{name}") for name in names)
+    return "/".join("–" if value is None else f"{value:.3f}"[1:] for value in found)

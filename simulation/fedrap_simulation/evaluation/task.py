@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_simulation.data.interactions import Histories, Rows
+from fedrap_simulation.data.interactions import Histories, Numbers, Rows
 
 ProtocolName = Literal["clean", "paper"]
 Stage = Literal["validation", "test"]
@@ -34,6 +34,7 @@ class Task:
     negatives: Rows  # (U, 99) what it is ranked among in the second measure
     barred: Histories  # items that a sampler must not draw as negatives, by user
     repeats: bool = False  # whether an item of the history may be the answer
+    times: Numbers | None = None  # (n,) of each entry of `train`, where times are real
 
     @property
     def users(self) -> int:
@@ -48,6 +49,7 @@ class Task:
             targets=self.targets[users],
             negatives=self.negatives[users],
             barred=self.barred.some(users),
+            times=None if self.times is None else self.times[self.train.entries(users)],
         )
 
     def counts(self) -> npt.NDArray[np.int64]:

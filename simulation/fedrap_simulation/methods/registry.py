@@ -47,6 +47,7 @@ def _paper(name: str) -> Callable[[], Method]:
 
 METHODS: dict[str, Callable[[], Method]] = {
     "popularity": _module("baselines.popularity", "Popularity"),
+    "popularity-recent": _module("baselines.popularity", "PopularityRecent"),
     "frequency": _module("baselines.popularity", "Frequency"),
     "itemknn": _module("baselines.itemknn", "ItemKNN"),
     "ease": _module("baselines.ease", "Ease"),
@@ -61,6 +62,8 @@ METHODS: dict[str, Callable[[], Method]] = {
     "ncf": _module("baselines.ncf", "Ncf"),
     "lightgcn": _module("baselines.lightgcn", "LightGcn"),
     "sasrec": _module("baselines.sasrec", "SasRec"),
+    "gru4rec": _module("baselines.gru4rec", "Gru4Rec"),
+    "dpals": _module("baselines.dpals", "DpAls"),
     "centrap": _module("paper", "CENTRAP"),
     "fedmf": _module("baselines.fedmf", "FedMf"),
     "fedncf": _module("baselines.fedncf", "FedNcf"),
@@ -69,17 +72,25 @@ METHODS: dict[str, Callable[[], Method]] = {
     "fedrap": _solve(),
     "sequence": _module("sequence", "Sequence"),
     "fedrap-sequence": _module("sequence", "FEDRAP_SEQUENCE"),
+    "blend-transitions": _module("blend", "Blend"),
     "fedrap-paper": _paper("fedrap-paper"),
     **{name: _paper(name) for name in VARIANTS},
 }
 
 
 def make_method(name: str, changes: dict[str, Any]) -> Method:
-    """The method of that name, with some settings changed.
+    """The method of that name, with some settings changed; a name that ends in .py is a file.
 
     Raises:
         BadData: no such method or setting; says which ones there are.
     """
+    if name.endswith(".py"):
+        from fedrap_simulation.methods.adapter import FileMethod
+
+        method: Method = FileMethod.of(name)
+        for key, value in changes.items():
+            method = _changed(method, key, value)
+        return method
     if name not in METHODS:
         near = get_close_matches(name, METHODS, 1)
         hint = f"; did you mean {near[0]}?" if near else ""

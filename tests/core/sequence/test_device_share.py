@@ -113,11 +113,24 @@ def test_decoys_come_as_often_as_the_softmax_says() -> None:
     assert np.all(np.abs(np.bincount(found, minlength=6) / tries - chances) < 5.0 * spread)
 
 
-def test_the_mean_of_drawn_shares_is_the_exact_one() -> None:
+@pytest.mark.parametrize("decoys", [1, 4])
+def test_the_mean_of_drawn_shares_is_the_exact_one(decoys: int) -> None:
     items, newest_first = some_items(4), [4, 0, 7, 2]
-    drawn = [dense(share_of(items, newest_first, SURE, seed).outputs) for seed in range(800)]
+    method = msgspec.structs.replace(SURE, decoys=decoys)
+    drawn = [dense(share_of(items, newest_first, method, seed).outputs) for seed in range(800)]
     error = np.abs(np.mean(drawn, axis=0) - exact_outputs(items, newest_first, SURE))
     assert np.all(error < 5.0 * np.std(drawn, axis=0) / np.sqrt(len(drawn)) + 1e-9)
+
+
+def test_four_decoys_leave_a_quarter_of_the_chance() -> None:
+    items, newest_first = some_items(4), [4, 0, 7, 2]
+
+    def spread(decoys: int) -> float:
+        method = msgspec.structs.replace(SURE, decoys=decoys)
+        drawn = [dense(share_of(items, newest_first, method, seed).outputs) for seed in range(400)]
+        return float(np.var(drawn, axis=0).sum())
+
+    assert spread(4) == pytest.approx(spread(1) / 4, rel=0.15)
 
 
 def test_a_decoy_of_chances_that_add_up_to_less_than_one_is_the_last_item() -> None:

@@ -18,7 +18,9 @@ ROWS = "user,item,rating,timestamp\n1,2,3,4\n1,3,3,5\n"
 NEGATIVES = ",".join(f"n{place}" for place in range(99))
 
 
-@pytest.mark.parametrize("name", ["ml-100k", "ml-1m", "amazon-video", "tafeng", "qb-article"])
+@pytest.mark.parametrize(
+    "name", ["ml-100k", "amazon-sports", "amazon-video", "tafeng", "qb-article"]
+)
 def test_a_name_leads_to_its_folder(tmp_path: Path, name: str) -> None:
     put(tmp_path / name / "ratings.csv.gz", ROWS)
     data = load(name, tmp_path)
@@ -126,6 +128,8 @@ def test_broken_published_files_are_refused(tmp_path: Path) -> None:
         ("ml-1m", (1_000_209, 6_040, 3_706)),
         ("amazon-video", (23_181, 1_372, 7_957)),
         ("lastfm-2k", (92_780, 1_874, 17_612)),
+        ("amazon-sports", (296_337, 35_598, 18_357)),
+        ("citeulike-a", (204_986, 5_551, 16_980)),
         ("tafeng", (687_410, 20_256, 23_554)),
         ("tafeng-transactions", (817_741, 32_266, 23_812)),
     ],

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numba
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrap_core.plan import SequenceMethod
 from fedrap_core.sequence.device_share import (
@@ -17,7 +23,7 @@ from fedrap_core.sequence.model import Matrix, SequenceItems
 from fedrap_core.sequence.server_step import SequenceLearning, SequenceSum
 from fedrap_core.sequence.user import derive_query
 from fedrap_simulation.data.interactions import Histories
-from fedrap_simulation.engine import sequence_rounds
+from fedrap_simulation.engine import sequence_kernels, sequence_rounds
 from fedrap_simulation.engine.sequence_rounds import (
     RoundDraws,
     derive_queries,
@@ -34,7 +40,7 @@ from tests.core.sequence import made
 from .test_solve_engine import DIM, ITEMS, some_histories, taps
 
 ORDERED = SequenceMethod(dim=DIM, targets=6, longest=15, dropout=0.3)
-FLAT = SequenceMethod(dim=DIM, targets=6, longest=15, dropout=0.3, ordered=False)
+FLAT = SequenceMethod(dim=DIM, targets=6, longest=15, dropout=0.3, ordered=False, decoys=3)
 
 
 def some_items(seed: int, method: SequenceMethod = ORDERED) -> SequenceItems:
@@ -46,7 +52,7 @@ def draws_of(draws: RoundDraws, user: int, count: int, dropout: float) -> Draws:
     one = draws.some(user, user + 1)
     kept = [[uniform_at(word, p) >= dropout for p in range(count)] for word in one.words]
     shape = (len(one.places), count)
-    return Draws(one.places, np.array(kept, dtype=np.bool_).reshape(shape), one.decoys)
+    return Draws(one.places, np.array(kept, dtype=np.bool_).reshape(shape), one.decoys.ravel())
 
 
 def shares_of(
@@ -142,6 +148,51 @@ def test_threads_and_blocks_do_not_change_the_sum(monkeypatch: pytest.MonkeyPatc
     pieces = summed(histories, ORDERED, draws)
     np.testing.assert_allclose(pieces.inputs.values, whole.inputs.values, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(pieces.outputs.values, whole.outputs.values, rtol=1e-4, atol=1e-6)
+
+
+def large_round(threads: int) -> SequenceSum:
+    """A round large enough for BLAS to take as many threads as it may have."""
+    rng = np.random.default_rng(3)
+    items = made.some_items(2, SequenceMethod(dim=64), 3000, 64)
+    lengths = rng.integers(30, 60, 30)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    windows = Histories(starts, rng.integers(0, 3000, starts[-1]))
+    method = SequenceMethod(dim=64, targets=32)
+    with threadpool_limits(threads, user_api="blas"):
+        return sum_sequence(windows, items, method, draw_round(windows, method, rng), int8_seed=1)
+
+
+def test_the_threads_of_blas_change_no_bit() -> None:
+    """A last digit decides decoys and int8 steps: with it the run would be another one."""
+    one, two = large_round(1), large_round(2)
+    np.testing.assert_array_equal(one.inputs.values, two.inputs.values)
+    np.testing.assert_array_equal(one.outputs.rows, two.outputs.rows)
+    np.testing.assert_array_equal(one.outputs.values, two.outputs.values)
+
+
+def test_every_kernel_of_this_part_is_exact() -> None:
+    kernels = [one for one in vars(sequence_kernels).values() if hasattr(one, "targetoptions")]
+    own = [one for one in kernels if one.py_func.__module__ == sequence_kernels.__name__]
+    assert len(own) == 4
+    for kernel in own:
+        assert not kernel.targetoptions["fastmath"], kernel
+
+
+@pytest.mark.long
+def test_compiled_just_now_or_long_ago_it_is_the_same_run(tmp_path: Path) -> None:
+    """Kernels with leave to reorder gave other bits in the process that compiled them."""
+    code = (
+        "import hashlib; from tests.simulation.engine.test_sequence_engine import large_round;"
+        "print(hashlib.sha256(large_round(1).inputs.values.tobytes()).hexdigest())"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], env=environment, check=True, capture_output=True
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(found) == 1
 
 
 def test_int8_uploads_are_unbiased() -> None:

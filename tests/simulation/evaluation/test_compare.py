@@ -12,8 +12,10 @@ def answer(method: str, seed: int, ranks: Ranks) -> Answer:
     row = Row(
         method=method, dataset="made", split="last", protocol="clean", leaky=False, seed=seed,
         users=len(ranks), items=1000, hr10=float(seed), ndcg10=0.0, hr10_full=0.0, ndcg10_full=0.0,
-        hr20_full=0.0, ndcg20_full=0.0, mrr_full=0.0, coverage=0.0, gini=0.0, seconds=0.0,
-        seconds_tuning=0.0, rounds=0, bytes_up=0.0, bytes_down=0.0, zeros=None, settings={},
+        hr20_full=0.0, ndcg20_full=0.0, mrr_full=0.0, coverage=0.0, gini=0.0,
+        ndcg10_head=0.5, ndcg10_middle=None if seed == 3 else 0.2, ndcg10_tail=None,
+        ndcg10_few=0.1, ndcg10_some=0.2, ndcg10_many=0.3, seconds=0.0, seconds_tuning=0.0, rounds=0,
+        bytes_up=0.0, bytes_down=0.0, zeros=None, settings={},
     )  # fmt: skip
     return Answer(row, ranks, ranks)
 
@@ -49,3 +51,5 @@ def test_mean_and_deviation_are_over_the_seeds() -> None:
     assert one.mean["hr10"] == 2.0
     assert one.deviation["hr10"] == 1.0
     assert one.against is None
+    assert one.mean["ndcg10_head"] == 0.5
+    assert not {"ndcg10_middle", "ndcg10_tail"} & set(one.mean)  # some seed has no such target

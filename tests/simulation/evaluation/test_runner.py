@@ -35,6 +35,11 @@ def test_a_result_says_what_was_asked_and_what_came_out(
         assert 0 <= row["ndcg10_full"] <= row["hr10_full"] <= 1
         assert 0 <= row["ndcg10"] <= row["hr10"] <= 1
         assert 0 < row["coverage"] <= 1
+        assert 0 <= row["gini"] < 1
+        by_popularity = [row[f"ndcg10_{name}"] for name in ("head", "middle", "tail")]
+        by_activity = [row[f"ndcg10_{name}"] for name in ("few", "some", "many")]
+        assert min(by_popularity) <= row["ndcg10_full"] <= max(by_popularity)
+        assert min(by_activity) <= row["ndcg10_full"] <= max(by_activity)
         assert row["seconds"] >= 0
     ours = found["rows"][-1]
     assert ours["rounds"] == 4

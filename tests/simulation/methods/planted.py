@@ -13,9 +13,11 @@ from fedrap_simulation.data.synthetic import Shape, make_population
 from fedrap_simulation.engine.solve_rounds import Schedule
 from fedrap_simulation.evaluation.splits import Split, make_split
 from fedrap_simulation.evaluation.task import ProtocolName, Task
+from fedrap_simulation.methods.baselines.dpals import DpAls
 from fedrap_simulation.methods.baselines.ease import Ease
 from fedrap_simulation.methods.baselines.fedmf import FedMf
 from fedrap_simulation.methods.baselines.fedncf import FedNcf
+from fedrap_simulation.methods.baselines.gru4rec import Gru4Rec
 from fedrap_simulation.methods.baselines.ials import Ials
 from fedrap_simulation.methods.baselines.itemknn import ItemKNN
 from fedrap_simulation.methods.baselines.lightgcn import LightGcn
@@ -44,6 +46,7 @@ LEARNERS: list[Method] = [
     Ncf(width=16, rate=0.02, batch=2_048, epochs=10),
     LightGcn(width=16, rate=0.02, steps=5, epochs=12),
     SasRec(width=32, heads=1, longest=40, rate=5e-3, dropout=0.1, epochs=12),
+    Gru4Rec(width=32, longest=40, rate=1e-2, epochs=20),
     *FEDERATED,
 ]
 BY_ORDER: list[Method] = [
@@ -68,6 +71,7 @@ OURS: list[Method] = [
 TUNED: list[Method] = [
     ItemKNN(neighbours=20, shrinkage=5.0),
     Ease(ridge=20.0),
+    DpAls(dim=8, steps=3, ridge=3.0, scale=1.0),
     *BY_ORDER,
     *OURS,
     *LEARNERS,

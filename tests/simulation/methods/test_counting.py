@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.evaluation.metrics import measure
 from fedrap_simulation.methods.baselines import ease, itemknn
 from fedrap_simulation.methods.baselines.ease import Ease, closed_form
 from fedrap_simulation.methods.baselines.itemknn import ItemKNN
-from fedrap_simulation.methods.baselines.popularity import Frequency, Popularity
+from fedrap_simulation.methods.baselines.popularity import (
+    Frequency,
+    Popularity,
+    PopularityRecent,
+)
 from fedrap_simulation.methods.protocol import no_progress, touched
 
 from .planted import by_hand, planted_split
@@ -21,6 +28,29 @@ def test_popularity_counts_and_leaves_ties_tied() -> None:
     assert fitted.scores(np.array([1]))[0].tolist() == [1.0, 1.0, 2.0, 0.0]
     # User 0 asks for item 0, which ties with item 1; the tie counts against the method.
     assert measure(fitted, task).full.tolist() == [1, 0, 1]
+
+
+def test_recent_popularity_counts_what_was_taken_up_to_the_users_own_moment() -> None:
+    rng = np.random.default_rng(7)
+    pairs = [(user, int(item)) for user in range(6) for item in rng.permutation(9)[:4]]
+    times = np.sort(rng.integers(0, 1000, (6, 4)), axis=1).astype(np.float64).ravel()
+    task = replace(by_hand(pairs, 6, 9, np.zeros(6, dtype=np.int64)), times=times)
+    half = 0.2 * np.ptp(times)
+    users = np.array([4, 0, 2])
+    found = PopularityRecent(half=0.2).fit(task, 0, no_progress).scores(users)
+    for row, user in enumerate(users):
+        now = times[4 * user : 4 * user + 4].max()
+        plain = np.zeros(9)
+        for (_, item), time in zip(pairs, times, strict=True):
+            if time <= now:
+                plain[item] += 0.5 ** ((now - time) / half)
+        np.testing.assert_allclose(found[row], plain, rtol=1e-5)
+
+
+def test_recent_popularity_wants_times_that_are_times() -> None:
+    task = by_hand([(0, 1), (0, 2)], 1, 4, np.zeros(1, dtype=np.int64))
+    with pytest.raises(BadData, match="wants times"):
+        PopularityRecent().fit(task, 0, no_progress)
 
 
 def test_frequency_orders_by_count_then_recency_then_popularity() -> None:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from fedrap_simulation.methods.baselines import federated
 from fedrap_simulation.methods.baselines.adam import Adam
-from fedrap_simulation.methods.baselines.attention import Attention, padded
+from fedrap_simulation.methods.baselines.attention import Attention
 from fedrap_simulation.methods.baselines.federated import blocks, draw_examples
+from fedrap_simulation.methods.baselines.gru4rec import Recurrent
 from fedrap_simulation.methods.baselines.lightgcn import LightGcn, adjacency
 from fedrap_simulation.methods.baselines.ncf import Ncf
 from fedrap_simulation.methods.baselines.negatives import NegativeSampler
+from fedrap_simulation.methods.baselines.next_item import (
+    batches,
+    logits,
+    next_loss,
+    padded,
+    sampled_cross_entropy,
+)
 from fedrap_simulation.methods.baselines.pfedrec import PFedRec
-from fedrap_simulation.methods.baselines.sasrec import _batches, _sampled_cross_entropy
 
 from .planted import by_hand, planted_split
 
@@ -45,26 +54,58 @@ def test_padding_does_not_change_a_history() -> None:
     assert torch.allclose(padded_, plain, atol=1e-5)
 
 
-def test_sampled_cross_entropy_nears_the_full_one() -> None:
+def testsampled_cross_entropy_nears_the_full_one() -> None:
     net = network()
     draw = torch.Generator().manual_seed(1)
     hidden = torch.randn((40, 16), generator=draw) * 20
     wanted = torch.randint(30, (40,), generator=draw)
-    full = torch.nn.functional.cross_entropy(net.logits(hidden), wanted)
-    near = _sampled_cross_entropy(net, hidden, wanted, 60_000, draw)
+    full = torch.nn.functional.cross_entropy(logits(net, hidden), wanted)
+    near = sampled_cross_entropy(net, hidden, wanted, 60_000, draw)
     assert torch.isclose(near, full, rtol=0.02)
     assert full > 0.5
+
+
+def test_the_loss_is_the_cross_entropy_over_all_items_at_every_place() -> None:
+    """Each place written out: also above 2,000 items, where once a sample stood for them."""
+    net = network(2_500)
+    batch = torch.tensor([[3, 1, 2, -1], [2_400, 5, 7, 8]])
+    draw = torch.Generator().manual_seed(1)
+    quiet = replace(net, dropout=0.0)
+    hidden = quiet.hidden(batch[:, :-1].clamp(min=0), None)  # (2, 3, d)
+    surprise = []
+    for row, place, item in [(0, 0, 1), (0, 1, 2), (1, 0, 5), (1, 1, 7), (1, 2, 8)]:
+        scores = quiet.item @ hidden[row, place] + quiet.bias
+        surprise.append(torch.log(torch.exp(scores).sum()) - scores[item])
+    expected = torch.stack(surprise).mean()
+    assert torch.isclose(next_loss(quiet, batch, 3, draw), expected, rtol=1e-4)
+
+
+def test_a_recurrent_network_is_its_recurrence() -> None:
+    net = Recurrent.start(20, 6, 12, 0.3, torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        for bias in net.weights[2:]:
+            bias += torch.linspace(-0.5, 0.5, 18)
+        rows = torch.tensor([[4, 9, 1, 0]])
+        w, u, b, c = (one.numpy() for one in net.weights)
+        h, found = np.zeros(6), net.hidden(rows, None)[0].numpy()
+        for place, item in enumerate(rows[0].tolist()):
+            x = net.item[item].numpy()
+            into, back = w @ x + b, u @ h + c
+            r, z = (1 / (1 + np.exp(-(into + back)[part])) for part in (slice(6), slice(6, 12)))
+            n = np.tanh(into[12:] + r * back[12:])
+            h = (1 - z) * n + z * h
+            np.testing.assert_allclose(found[place], h, rtol=1e-4, atol=1e-6)
 
 
 def test_batches_hold_every_history_once_in_order() -> None:
     train = planted_split().test.train
     seen: dict[tuple[int, ...], int] = {}
-    for batch in _batches(train, 200, np.random.default_rng(0)):
+    for batch in batches(train, 200, np.random.default_rng(0)):
         for row in batch:
             key = tuple(row[row >= 0].tolist())
             seen[key] = seen.get(key, 0) + 1
     assert seen == {tuple(train.of(user).tolist()): 1 for user in range(len(train))}
-    cut = torch.cat([b.ravel() for b in _batches(train, 4, np.random.default_rng(0))])
+    cut = torch.cat([b.ravel() for b in batches(train, 4, np.random.default_rng(0))])
     assert len(cut) == 5 * len(train)
 
 

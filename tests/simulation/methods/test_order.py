@@ -24,8 +24,10 @@ from fedrap_simulation.methods.baselines.transitions import (
     Transitions,
     count_transitions,
 )
+from fedrap_simulation.methods.blend import BlendFitted
 from fedrap_simulation.methods.protocol import no_progress
 
+from ..evaluation.test_metrics import Given
 from .planted import by_hand, planted_split
 
 NOBODY = np.zeros(1, dtype=np.int64)
@@ -139,3 +141,11 @@ def test_tuning_brings_no_less_than_it_started_with(method: Transitions) -> None
     assert quality(tuned.fit(task, 0, no_progress), task) >= quality(
         method.fit(task, 0, no_progress), task
     )
+
+
+def test_a_blend_adds_both_in_units_of_their_own_spread() -> None:
+    ours, counts = (np.random.default_rng(seed).random((2, 5), dtype=np.float32) for seed in (1, 2))
+    found = BlendFitted(Given(ours), Given(counts), 0.4).scores(np.arange(2))
+    logs = np.log(counts + 1e-4 * counts.max(axis=1, keepdims=True))
+    parts = [(one - one.mean(axis=1)[:, None]) / one.std(axis=1)[:, None] for one in (ours, logs)]
+    np.testing.assert_allclose(found, parts[0] + 0.4 * parts[1], rtol=1e-3, atol=1e-4)

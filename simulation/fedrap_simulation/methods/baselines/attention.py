@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from fedrap_simulation.data.interactions import Histories, Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +110,6 @@ class Attention:
             x = x + self._drop(functional.linear(y, block.down, block.down_bias), draw)
         return _normed(x, self.norm)
 
-    def logits(self, hidden: Tensor, among: Tensor | None = None) -> Tensor:
-        """Scores of all items, or of some: (t, m) or (t, len(among))."""
-        if among is None:
-            return functional.linear(hidden, self.item, self.bias)
-        return functional.linear(hidden, self.item[among], self.bias[among])
-
     def _attend(self, block: Block, x: Tensor) -> Tensor:
         b, length, width = x.shape
         mixed = functional.linear(_normed(x, block.norms[0]), block.mix)  # (b, l, 3 d)
@@ -136,14 +127,3 @@ class Attention:
 
 def _normed(x: Tensor, gain_and_bias: Tensor) -> Tensor:
     return functional.layer_norm(x, (x.shape[-1],), gain_and_bias[0], gain_and_bias[1])
-
-
-def padded(histories: Histories, users: Rows, longest: int) -> tuple[Tensor, Tensor]:
-    """The newest items of some users, oldest first: (b, l) rows, and each one's last place (b,)."""
-    sizes = np.minimum(histories.lengths[users], longest)
-    starts = histories.starts[users + 1] - sizes
-    places = np.arange(max(1, int(sizes.max(initial=0))))
-    inside = places < sizes[:, None]  # (b, l)
-    where = np.where(inside, starts[:, None] + places, 0)
-    rows = np.where(inside, histories.items[where], 0)
-    return torch.from_numpy(rows), torch.from_numpy(np.maximum(sizes - 1, 0))

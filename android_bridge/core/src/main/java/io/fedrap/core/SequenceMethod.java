@@ -11,15 +11,17 @@ final class SequenceMethod {
 
     final int dim; // k
     final int targets; // Q, most of them in one round
+    final int decoys; // D, of each target
     final double dropout; // share of a target's inputs
     final TimeKernels kernels;
     final double scale; // all of it is multiplied by this before the clip
 
     /** Throws MALFORMED_MESSAGE, also for fields that are not known (PROTOCOL 5.1). */
     SequenceMethod(Fields f) {
-        f.only("dim", "targets", "longest", "dropout", "ordered", "taus", "scale");
+        f.only("dim", "targets", "decoys", "longest", "dropout", "ordered", "taus", "scale");
         dim = (int) f.integer("dim", 1, 512, 64);
         targets = (int) f.integer("targets", 1, 5000, 32);
+        decoys = (int) f.integer("decoys", 1, 16, 1);
         dropout = f.number("dropout", 0, Math.nextDown(1.0), 0.2);
         kernels = new TimeKernels(f);
         scale = f.number("scale", TINY, LARGEST, 1.0);

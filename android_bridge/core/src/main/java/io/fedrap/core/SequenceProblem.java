@@ -13,7 +13,7 @@ import java.util.function.IntFunction;
  * P_j = C_j + Delta_j       h_ts = sum_l w_s(l) P_{i_(t-l)}        q_t = sum_s a_s * h_ts
  * p_t = softmax_j(q_t·C_j + b_j)            e_t = sum_j p_tj C_j - C_{y_t}
  * inputs[i]    += w_s(l) a_s * e_t          for every input i of t: own items only
- * outputs[y_t] -= (q_t, 1);  outputs[j'] += (q_t, 1), j' ~ p_t      one decoy for each target
+ * outputs[y_t] -= (q_t, 1);  outputs[j'] += (q_t, 1)/D, j' ~ p_t     D decoys for each target
  * kernels[s]   += e_t * h_ts
  * </pre>
  *
@@ -37,7 +37,7 @@ public final class SequenceProblem {
 
     final SequenceRows items;
     final int[] targets; // (T) rows y_t
-    final double[] chances; // (T) in [0, 1): where in p_t, added up item by item, the decoy lies
+    final double[] chances; // (T·D) in [0, 1): where in p_t, added up, the decoys of each target lie
     final double[] queries; // (T·k) q
     private final SequenceMethod method;
     private final int[] window; // (n) oldest first
@@ -58,7 +58,7 @@ public final class SequenceProblem {
         int[] places = places(uniform);
         int count = places.length;
         double[] kept = uniform.apply(count * n);
-        chances = uniform.apply(count);
+        chances = uniform.apply(count * method.decoys);
         targets = new int[count];
         int kernels = method.kernels.count();
         weights = new double[count * kernels * n];
@@ -159,7 +159,7 @@ public final class SequenceProblem {
         return targets.clone();
     }
 
-    /** For each query where in p_t, added up item by item, its decoy lies, in [0, 1): a copy, (T). */
+    /** For each query where in p_t, added up item by item, its D decoys lie, in [0, 1): a copy, (T·D). */
     public double[] chances() {
         return chances.clone();
     }
@@ -200,7 +200,10 @@ public final class SequenceProblem {
                 }
             }
             add(outputs.computeIfAbsent(targets[t], any -> new double[k + 1]), t, -1.0);
-            add(outputs.computeIfAbsent(answer.decoys[t], any -> new double[k + 1]), t, 1.0);
+            int each = method.decoys;
+            for (int at = t * each; at < (t + 1) * each; at++) {
+                add(outputs.computeIfAbsent(answer.decoys[at], any -> new double[k + 1]), t, 1.0 / each);
+            }
         }
         return new RowPart[] {
             part("inputs", inputs, k),
@@ -209,12 +212,12 @@ public final class SequenceProblem {
         };
     }
 
-    private void add(double[] row, int t, double sign) {
+    private void add(double[] row, int t, double share) {
         int k = dim();
         for (int i = 0; i < k; i++) {
-            row[i] += sign * queries[t * k + i];
+            row[i] += share * queries[t * k + i];
         }
-        row[k] += sign;
+        row[k] += share;
     }
 
     private RowPart part(String name, Map<Integer, double[]> byRow, int width) {

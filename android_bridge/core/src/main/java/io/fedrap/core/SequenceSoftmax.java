@@ -78,7 +78,8 @@ final class SequenceSoftmax {
         int k = problem.dim();
         int count = problem.count();
         double[] rows = new double[count * k];
-        int[] decoys = new int[count];
+        int[] decoys = new int[problem.chances.length];
+        int each = count == 0 ? 0 : decoys.length / count; // D
         double[] surprise = new double[count];
         double[] wanted = problem.items.take(problem.targets);
         for (int t = 0; t < count; t++) {
@@ -105,7 +106,9 @@ final class SequenceSoftmax {
                     Dense.dot(problem.queries, t * k, wanted, t * k, k)
                             + problem.items.bias[problem.targets[t]];
             surprise[t] = Math.log(total) + top - score;
-            decoys[t] = decoy(t, problem.chances[t] * total, top);
+            for (int at = t * each; at < (t + 1) * each; at++) {
+                decoys[at] = decoy(t, problem.chances[at] * total, top);
+            }
         }
         return new SequenceAnswer(rows, decoys, surprise);
     }
