@@ -28,7 +28,10 @@ def add_evaluate_parser(commands: Any) -> None:
     parser.add_argument("--data", required=True, help="a name, a file, or synthetic[:users=…]")
     parser.add_argument("--method", required=True, help="one or more, with commas between")
     parser.add_argument("--protocol", choices=["clean", "paper"], default="clean")
-    parser.add_argument("--split", choices=["last", "random", "ncf", "repeat"])
+    parser.add_argument("--split", choices=["last", "random", "ncf", "repeat", "time"])
+    parser.add_argument(
+        "--days", type=float, default=10.0, help="that --split time asks about (seed by seed later)"
+    )
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--min-interactions", type=int, default=10)
@@ -99,6 +102,7 @@ def make_request(arguments: argparse.Namespace) -> Request:
         seeds=arguments.seeds,
         first_seed=arguments.first_seed,
         least=arguments.min_interactions,
+        days=arguments.days,
         tune=not arguments.no_tune,
         data_dir=arguments.data_dir,
         cache=arguments.cache,

@@ -73,14 +73,17 @@ def bootstrap(
 ) -> dict[str, Any] | None:
     """Difference in full-ranking NDCG@10 with a 95 % interval, users drawn with replacement.
 
-    A user's gain is the mean over the seeds that both have. None if they share no seed.
+    A user's gain is the mean over the seeds that both have. Where each seed asks other people, as
+    cuts in time do, every question stands for itself. None if they share no seed.
     """
     by_seed = {one.row.seed: one for one in theirs}
     pairs = [(one, by_seed[one.row.seed]) for one in ours if one.row.seed in by_seed]
     pairs = [(a, b) for a, b in pairs if len(a.full) == len(b.full)]
     if not pairs:
         return None
-    gain = np.mean([gains(a.full) - gains(b.full) for a, b in pairs], axis=0)  # (U,)
+    by_pair = [gains(a.full) - gains(b.full) for a, b in pairs]
+    apart = ours[0].row.split.startswith("time") or len({len(one) for one in by_pair}) > 1
+    gain = np.concatenate(by_pair) if apart else np.mean(by_pair, axis=0)  # (A,)
     rng = np.random.default_rng(0)
     drawn = np.array([gain[rng.integers(0, len(gain), len(gain))].mean() for _ in range(draws)])
     low, high = np.quantile(drawn, [0.025, 0.975])

@@ -32,8 +32,11 @@ def item_groups(task: Task) -> Rows:
 
 
 def user_groups(task: Task) -> Rows:
-    """0 for the shortest third of the histories, 2 for the longest: (U,). Equals stay together."""
-    lengths = task.train.lengths
+    """0 for the shortest third of the histories of those who are asked, 2 for the longest: (A,).
+
+    Equals stay together.
+    """
+    lengths = task.train.lengths[task.asked_users]
     rank = np.searchsorted(np.sort(lengths), lengths, side="left")
     return np.minimum(2, 3 * rank // max(1, len(lengths)))
 
@@ -41,7 +44,10 @@ def user_groups(task: Task) -> Rows:
 def ndcg_by_group(full: Rows, task: Task) -> dict[str, float | None]:
     """NDCG@10 in full ranking of each group: `ndcg10_head` … `ndcg10_many`."""
     gain = gains(full)
-    parts = ((POPULARITY, item_groups(task)[task.targets]), (ACTIVITY, user_groups(task)))
+    parts = (
+        (POPULARITY, item_groups(task)[task.targets[task.asked_users]]),
+        (ACTIVITY, user_groups(task)),
+    )
     return {
         f"ndcg10_{name}": _mean(gain[of == place])
         for names, of in parts

@@ -39,10 +39,10 @@ BLOCK_CELLS = 8_000_000  # scores held at once: 32 MB
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What a fitted method achieved on a task, by user."""
+    """What a fitted method achieved on a task, by user who was asked."""
 
-    full: Rows  # (U,) rank of the held-out item among all items not seen, 0 is best
-    sampled: Rows  # (U,) rank among the 99 negatives
+    full: Rows  # (A,) rank of the held-out item among all items not seen, 0 is best
+    sampled: Rows  # (A,) rank among the 99 negatives
     coverage: float  # share of the catalogue that came into anybody's best ten
     gini: float  # how unequally the best tens share out the catalogue, 0 is equal
 
@@ -79,26 +79,27 @@ class Scorer(Protocol):
 
 
 def measure(fitted: Scorer, task: Task, top: int = 10) -> Measured:
-    """Ask every user's question, a block of users at a time.
+    """Ask all who have a question, a block of users at a time.
 
     `top` 0 leaves out who is shown what, which costs as much as the ranks: for choosing settings.
     """
-    full = np.empty(task.users, dtype=np.int64)
-    sampled = np.empty(task.users, dtype=np.int64)
+    asked = task.asked_users  # (A,)
+    full = np.empty(len(asked), dtype=np.int64)
+    sampled = np.empty(len(asked), dtype=np.int64)
     shown = np.zeros(task.items, dtype=np.int64)
     block = max(1, BLOCK_CELLS // task.items)
-    for start in range(0, task.users, block):
-        users = np.arange(start, min(start + block, task.users))
+    for start in range(0, len(asked), block):
+        users, here = asked[start : start + block], slice(start, start + block)
         scores = np.array(fitted.scores(users), dtype=np.float32)  # (b, m), ours to change
         np.nan_to_num(scores, copy=False, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         targets = task.targets[users]
         mine = scores[np.arange(len(users)), targets][:, None]  # (b, 1)
         theirs = np.take_along_axis(scores, task.negatives[users], axis=1)  # (b, 99)
-        sampled[users] = np.sum(theirs >= mine, axis=1)
+        sampled[here] = np.sum(theirs >= mine, axis=1)
         if not task.repeats:
             hide_seen(scores, task, users)
             scores[np.arange(len(users)), targets] = mine[:, 0]
-        full[users] = np.sum(scores >= mine, axis=1) - 1
+        full[here] = np.sum(scores >= mine, axis=1) - 1
         if not top:
             continue
         best = np.argpartition(-scores, min(top, task.items) - 1, axis=1)[:, :top]

@@ -29,6 +29,7 @@ from fedrap_simulation.evaluation.splits import (
     make_split,
 )
 from fedrap_simulation.evaluation.task import ProtocolName
+from fedrap_simulation.evaluation.time_split import DAYS, make_time_split
 from fedrap_simulation.methods.protocol import Method, OnProgress, Private
 from fedrap_simulation.methods.registry import make_method
 
@@ -46,6 +47,7 @@ class Request:
     seeds: int = 1
     first_seed: int = 0
     least: int = 10
+    days: float = DAYS  # that a split in time asks about
     tune: bool = True
     target: PrivacyTarget | None = None
     data_dir: Path | None = None
@@ -99,7 +101,15 @@ class Evaluation:
             if self._kind == "ncf":
                 published = load_published(self._request.data, self._request.data_dir)
             self._splits = {
-                seed: make_split(
+                seed: make_time_split(
+                    self.data,
+                    seed,
+                    days=self._request.days,
+                    least=self._request.least,
+                    protocol=self._request.protocol,
+                )
+                if self._kind == "time"
+                else make_split(
                     self.data,
                     seed,
                     protocol=self._request.protocol,
@@ -118,7 +128,7 @@ class Evaluation:
                 yield Question(
                     method=name,
                     dataset=self.data.name,
-                    split=self._kind,
+                    split=f"time:{request.days:g}" if self._kind == "time" else self._kind,
                     protocol=request.protocol,
                     seed=seed,
                     least=request.least,
@@ -168,7 +178,7 @@ class Evaluation:
             "protocol": question.protocol,
             "leaky": question.protocol == "paper",
             "seed": question.seed,
-            "users": task.users,
+            "users": len(task.asked_users),
             "items": task.items,
         }
         cost = asdict(fitted.cost)

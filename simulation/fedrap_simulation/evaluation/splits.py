@@ -38,7 +38,7 @@ from fedrap_simulation.data.times import are_real
 from fedrap_simulation.data.write import quote, refuse_to_overwrite, write_text, write_whole
 from fedrap_simulation.evaluation.task import ProtocolName, Task
 
-SplitKind = Literal["last", "random", "ncf", "repeat"]
+SplitKind = Literal["last", "random", "ncf", "repeat", "time"]
 NEGATIVES = 99
 
 
@@ -48,7 +48,7 @@ class Split:
 
     validation: Task
     test: Task
-    users: tuple[str, ...]  # (U,) ids of those who are asked
+    users: tuple[str, ...]  # (U,) ids of those who are known to the test
     kind: SplitKind
 
 
@@ -71,7 +71,7 @@ def make_split(
 ) -> Split:
     """Split by `kind`: `last` where there is time and `random` where there is none, unless said.
 
-    Users with fewer than `least` interactions are left out.
+    Users with fewer than `least` interactions are left out. `time_split` has the kind `time`.
 
     Raises:
         BadData: nobody is left, or the split needs what the data does not have.
@@ -85,7 +85,7 @@ def make_split(
         return _repeat(data, rng, protocol, least)
     time = data.time if kind != "random" and data.time is not None else np.zeros(len(data))
     order = np.lexsort((rng.random(len(data)), time))
-    order = order[_first_of_each(data.user[order], data.item[order], len(data.items))]
+    order = order[first_of_each(data.user[order], data.item[order], len(data.items))]
     kept, order = _long_enough(data.user, order, len(data.users), max(least, 3))
     user, item = np.searchsorted(kept, data.user[order]), data.item[order]
     names = tuple(data.users[one] for one in kept)
@@ -151,7 +151,7 @@ def draw_negatives(
     return out
 
 
-def _first_of_each(user: Rows, item: Rows, items: int) -> Rows:
+def first_of_each(user: Rows, item: Rows, items: int) -> Rows:
     """Where each pair comes for the first time, ascending."""
     _, first = np.unique(user * items + item, return_index=True)
     return np.sort(first)

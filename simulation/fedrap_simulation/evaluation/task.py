@@ -30,16 +30,25 @@ class Task:
     items: int  # m
     train: Histories  # oldest first; all that may be learnt from
     ordered: bool  # whether the order of `train` means anything
-    targets: Rows  # (U,) the held-out item of each user
+    targets: Rows  # (U,) the held-out item of each user; -1 of those who are not asked
     negatives: Rows  # (U, 99) what it is ranked among in the second measure
     barred: Histories  # items that a sampler must not draw as negatives, by user
     repeats: bool = False  # whether an item of the history may be the answer
     times: Numbers | None = None  # (n,) of each entry of `train`, where times are real
+    asked: Rows | None = None  # who is asked, ascending; None: everybody
+    asked_at: float | None = (
+        None  # when all are asked, in the unit of `times`; None: each at the end
+    )
 
     @property
     def users(self) -> int:
         """U."""
         return len(self.train)
+
+    @property
+    def asked_users(self) -> Rows:
+        """Those who have a question, ascending."""
+        return np.arange(self.users) if self.asked is None else self.asked
 
     def some(self, users: Rows) -> Task:
         """The same question to some of the users, who are all that is known."""
@@ -50,6 +59,7 @@ class Task:
             negatives=self.negatives[users],
             barred=self.barred.some(users),
             times=None if self.times is None else self.times[self.train.entries(users)],
+            asked=None if self.asked is None else np.flatnonzero(np.isin(users, self.asked)),
         )
 
     def counts(self) -> npt.NDArray[np.int64]:

@@ -76,7 +76,7 @@ class RecentFitted:
 
 @dataclass(frozen=True)
 class PopularityRecent:
-    """Items by what was taken lately, as of the newest moment that is known of the user.
+    """Items by what was taken lately, as of the moment of the question, or the newest of the user.
 
         score_j = sum over interactions with j up to then of 2^-(age/half)
 
@@ -107,8 +107,9 @@ class PopularityRecent:
             raise BadData(f"{self.name} wants times, and those of {task.dataset} are none")
         order = np.argsort(task.times, kind="stable")
         span = float(np.ptp(task.times)) if len(order) else 0.0
-        now = np.full(task.users, -np.inf)
-        np.maximum.at(now, task.train.owners, task.times)
+        now = np.full(task.users, -np.inf if task.asked_at is None else task.asked_at)
+        if task.asked_at is None:
+            np.maximum.at(now, task.train.owners, task.times)
         on_progress(1.0, self.name)
         return RecentFitted(
             task.train.items[order], task.times[order], now, task.items, self.half * span or 1.0
