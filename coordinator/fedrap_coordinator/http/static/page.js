@@ -73,6 +73,8 @@ function draw(overview) {
   keep("devices", [overview.devices, overview.privacy.spent], () => sections.showDevices(overview));
   keep("catalogue", overview.catalogue, () => { sections.showCatalogue(overview); });
   if (catalogue !== overview.catalogue.version) { catalogue = overview.catalogue.version; findItems(); }
+  // Only a table that is wider than its card says so.
+  for (const box of document.querySelectorAll(".scroll")) box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
   at("foot").textContent =
     `Task ${overview.task.slice(0, 8)} · method ${overview.method} · fedrap ${overview.program}`;
 }
