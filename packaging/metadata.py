@@ -15,7 +15,7 @@ NEEDS = {"fedrap-coordinator": "coordinator", "fedrap-simulation": "simulation"}
 OFFERS = {
     "fedrap": ("torch", "keyring"),
     "fedrap-light": ("torch", "keyring"),
-    "fedrap-coordinator": ("postgres", "privacy"),
+    "fedrap-coordinator": ("postgres", "privacy", "tracing"),
     "fedrap-simulation": ("ray", "science"),
 }
 

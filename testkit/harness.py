@@ -216,6 +216,15 @@ async def serve(
     app = create_app(
         settings, opened, keyring or fresh_keyring(), Sources(clock, monotonic), learn=learn
     )
+    async with serve_app(app, items) as served:
+        yield served
+
+
+@asynccontextmanager
+async def serve_app(
+    app: web.Application, items: list[str] | None = None
+) -> AsyncIterator[LiveServer]:
+    """An app that somebody made, on a free port."""
     runner = make_runner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

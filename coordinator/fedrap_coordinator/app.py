@@ -26,6 +26,7 @@ from fedrap_coordinator.rounds.sealed_aggregator import SealedAggregator
 from fedrap_coordinator.settings import Settings, server_context
 from fedrap_coordinator.sources import SYSTEM, Sources
 from fedrap_coordinator.store.protocol import Store
+from fedrap_coordinator.tracing import NO_TRACES, Traces
 
 ADMIN_RUNNER = web.AppKey("admin_runner", web.AppRunner)
 
@@ -40,6 +41,7 @@ def create_app(
     learn: Learn = next_model,
     reached: Reached = pass_by,
     metrics: Metrics | None = None,
+    traces: Traces = NO_TRACES,
 ) -> web.Application:
     """The coordinator as a web application; the parts that touch the world come in by argument.
 
@@ -49,6 +51,7 @@ def create_app(
         learn: the step from one release to the next.
         reached: is called at every fault point.
         metrics: where requests are counted; the store may count there, too.
+        traces: where spans of requests go.
     """
     if aggregator is None:
         aggregator = SealedAggregator(keyring, settings.serve.max_body_bytes)
@@ -59,7 +62,7 @@ def create_app(
     monitor = Monitor(store, coordinator, settings, sources, metrics, limits.in_hand)
     metrics.add_gauges(monitor.gauges)
     app = web.Application(
-        middlewares=[around_devices(limits, metrics, sources)],
+        middlewares=[around_devices(limits, metrics, sources, traces)],
         client_max_size=settings.serve.max_body_bytes,
     )
     app[COORDINATOR], app[MONITOR] = coordinator, monitor

@@ -251,3 +251,21 @@ async def test_schema_8_learns_what_devices_have_spent_from_the_rules_of_their_r
     assert (states.most_spent, states.most_promised) == (math.inf, math.inf)
     await store.close()
     _same_tables(database)
+
+
+async def test_schema_9_learns_when_phases_end_and_how_much_came(database: str) -> None:
+    store = SqlStore(database)
+    await store.open()
+    await store.open_round(Round(b"r" * 16, 1, 1, 5.0), encode_value(Plan()))
+    for column in ("summed_at", "body_bytes"):
+        drop = sa.text(f"ALTER TABLE round DROP COLUMN {column}")
+        await store.transact(sa.Connection.execute, drop)
+    older = sa.text("UPDATE meta SET value = :value WHERE name = 'schema'")
+    await store.transact(lambda db: db.execute(older, {"value": b"9"}))
+    await store.close()
+    store = SqlStore(database)
+    await store.open()
+    (row,) = await store.rounds(9)
+    assert (row.opened_at, row.summed_at, row.body_bytes) == (5.0, None, 0)
+    await store.close()
+    _same_tables(database)

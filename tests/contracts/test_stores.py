@@ -11,6 +11,7 @@ import pytest
 
 from fedrap_coordinator.domain.decisions import DUPLICATE, STORED, SubmissionResult
 from fedrap_coordinator.domain.records import (
+    AuditEntry,
     Counts,
     DeviceRecord,
     EnrolmentOutcome,
@@ -421,3 +422,29 @@ async def test_the_log_begins_with_a_release_of_before_there_was_one(store: Stor
     found = await store.release(None)
     assert found is not None
     assert (found.body, found.entry, found.devices) == (b"signed", signed.entry, 2)
+
+
+async def test_a_round_keeps_when_its_phases_ended_and_how_much_came(store: Store) -> None:
+    await store.open_round(Round(round_id(1), 1, 1, 10.0), b"plan")
+    for number, body in ((1, b"12345"), (2, b"123")):
+        await add_update(store, round_id(1), device_id(number), bytes(32), body, 11.0)
+    await add_update(store, round_id(1), device_id(2), bytes(32), b"123", 12.0)  # once more
+    await store.set_phase(round_id(1), Phase.SUMMING, was=Phase.COLLECTING, now=20.0)
+    await store.set_phase(round_id(1), Phase.ABANDONED, was=Phase.SUMMING, now=25.0)
+    (row,) = await store.rounds(5)
+    assert (row.opened_at, row.summed_at, row.closed_at) == (10.0, 20.0, 25.0)
+    assert (row.accepted, row.body_bytes) == (2, 8)
+
+
+async def test_the_policy_in_force_is_kept_once_and_changed_only_from_what_it_was(
+    store: Store,
+) -> None:
+    assert await store.policy() is None
+    assert await store.policy(b"first") == b"first"
+    assert await store.policy(b"second") == b"first"
+    audit = AuditEntry(1.0, "ann", "change-policy")
+    assert not await store.change_policy(b"third", was=b"second", audit=audit)
+    assert await store.change_policy(b"third", was=b"first", audit=audit)
+    assert await store.policy() == b"third"
+    outcomes = [row.entry.outcome for row in await store.audit_rows(0, 9)]
+    assert outcomes[-2:] == ["refused", "done"]

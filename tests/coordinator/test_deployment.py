@@ -8,14 +8,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
+from aiohttp import web
 
 from fedrap_coordinator.commands import run as coordinator
 from fedrap_coordinator.http.dashboard import MONITOR
+from fedrap_coordinator.http.device_api import routes
 from fedrap_coordinator.http.metrics import Metrics
-from fedrap_coordinator.settings import load
+from fedrap_coordinator.settings import Serve, load
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_core.wire.problems import ALL
 from testkit.harness import serve, small_settings
@@ -31,17 +35,25 @@ def compose() -> dict[str, dict[str, dict[str, object]]]:
     return found
 
 
+def _by_default(text: str) -> str:
+    """What compose makes of a value where the variable is not set."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+
+
 def test_the_environment_of_compose_is_a_whole_configuration() -> None:
     environment = compose()["services"]["coordinator"]["environment"]
     assert isinstance(environment, dict)
-    settings = load(None, environment)
+    settings = load(None, {name: _by_default(str(one)) for name, one in environment.items()})
     assert settings.database.startswith("postgresql://fedrap:")
     assert (settings.serve.host, settings.admin.port) == ("0.0.0.0", 8471)
     ports = compose()["services"]["coordinator"]["ports"]
     assert ports == [f"127.0.0.1:{one}:{one}" for one in (settings.serve.port, settings.admin.port)]
 
 
-@pytest.mark.parametrize("name", ["compose.yaml", "Dockerfile", "fedrap-coordinator.service"])
+@pytest.mark.parametrize(
+    "name",
+    ["compose.yaml", "Dockerfile", "fedrap-coordinator.service", "kubernetes/coordinator.yaml"],
+)
 def test_every_command_they_name_exists(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         coordinator(["--help"])
@@ -94,6 +106,52 @@ def test_compose_is_valid_where_docker_can_say_so() -> None:
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def manifests() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / "kubernetes" / "coordinator.yaml").read_text()))
+
+
+@pytest.mark.parametrize("one", manifests(), ids=lambda one: str(one["kind"]))
+def test_the_manifests_are_what_the_schemas_of_kubernetes_say(one: dict[str, Any]) -> None:
+    kubernetes_validate.validate(one, "1.30", strict=True)
+
+
+def test_the_manifests_belong_together_and_to_the_program(tmp_path: Path) -> None:
+    found = {one["kind"]: one for one in manifests()}
+    pod = found["Deployment"]["spec"]["template"]
+    labels = pod["metadata"]["labels"]
+    services = [one for one in manifests() if one["kind"] == "Service"]
+    assert all(one["spec"]["selector"].items() <= labels.items() for one in services)
+    (box,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in box["ports"]}
+    settings = {one["name"]: one.get("value", "postgresql://u:p@h/d") for one in box["env"]}
+    (tmp_path / "fedrap.toml").write_text("seed = 0")
+    loaded = load(tmp_path / "fedrap.toml", settings)
+    assert (loaded.serve.port, loaded.admin.port) == (ports["devices"], ports["admin"])
+    assert loaded.keys.startswith("/data")
+    paths = {box[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")}
+    assert paths <= {one.resource.canonical for one in _routes()}
+    assert pod["spec"]["terminationGracePeriodSeconds"] > loaded.serve.shutdown_seconds
+    (path,) = found["Ingress"]["spec"]["rules"][0]["http"]["paths"]
+    assert path["backend"]["service"]["name"] == services[0]["metadata"]["name"]
+    claim = pod["spec"]["volumes"][1]["persistentVolumeClaim"]["claimName"]
+    assert claim == found["PersistentVolumeClaim"]["metadata"]["name"]
+
+
+def _routes() -> list[Any]:
+    app = web.Application()
+    return app.router.add_routes(routes())
+
+
+def test_compose_puts_tls_in_front_where_that_is_asked_for() -> None:
+    found = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    proxy = found["services"]["proxy"]
+    assert proxy["profiles"] == ["tls"]
+    assert "443:443" in proxy["ports"]
+    page = (DEPLOY / "Caddyfile").read_text()
+    assert "reverse_proxy coordinator:8470" in page
+    assert float(re.findall(r"response_header_timeout (\d+)s", page)[0]) > Serve().max_wait_seconds
 
 
 def test_prometheus_scrapes_the_admin_port() -> None:

@@ -65,6 +65,8 @@ class RoundLine(Answer):
     phase: str
     opened_at: float
     closed_at: float | None
+    summed_at: float | None  # when collecting ended; null where it is not known
+    body_bytes: int  # of its sealed updates
     charged: int  # slots that were given
     updates: int
     refused: dict[str, int]  # by problem
@@ -354,10 +356,20 @@ class Traffic(Answer):
     bytes_down: int
 
 
+class Health(Answer):
+    """Where the coordinator stands; `words` are what is so, `help` is what would change it."""
+
+    state: str = "live"  # a word of health.py
+    words: str = ""
+    help: str = ""
+
+
 class Dashboard(Answer):
     """Everything that the dashboard shows."""
 
-    at: float
+    at: float  # when the facts below were true
+    now: float  # when this was sent: later, where the database could not be asked since
+    health: Health
     program: str
     task: str
     method: str
@@ -381,7 +393,7 @@ def program_version() -> str:
     return "unknown"
 
 
-def open_round(round_: Round, limits: RoundLimits) -> OpenRound:
+def open_round(round_: Round, limits: RoundLimits, slots: int) -> OpenRound:
     """The open round with its limits."""
     return OpenRound(
         step=round_.step,
@@ -390,7 +402,7 @@ def open_round(round_: Round, limits: RoundLimits) -> OpenRound:
         opened_at=round_.opened_at,
         assigned=round_.assigned,
         accepted=round_.accepted,
-        slots=limits.slots,
+        slots=slots,
         min_updates=limits.min_updates,
         max_updates=limits.max_updates,
         min_seconds=limits.min_seconds,
@@ -411,6 +423,8 @@ def _round_line(row: RoundRow, rule: Privacy | None, refused: dict[str, int]) ->
         phase=row.phase.value,
         opened_at=row.opened_at,
         closed_at=row.closed_at,
+        summed_at=row.summed_at,
+        body_bytes=row.body_bytes,
         charged=row.assigned,
         updates=row.accepted,
         refused=refused,

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.documents import CatalogueFigures, Dashboard, Traffic
+from fedrap_coordinator.admin.health import Seen, health, of_the_database
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.rounds.coordinator import Coordinator
@@ -83,6 +84,7 @@ class Monitor:
         self._since = sources.clock()
         self._noted: set[bytes] = set()
         self._document: bytes = b""
+        self._last: Dashboard | None = None
         self._changed = asyncio.Event()
         self._listeners = 0
 
@@ -131,8 +133,9 @@ class Monitor:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 await self.look()
-            except StoreGone:  # the store has said so, once
-                continue
+            except StoreGone:  # the store has said so, once; the dashboard says it all the time
+                if self._listeners and self._last is not None:
+                    await self._tell()
             except Exception:
                 log.exception("could not look at the coordinator; trying again")
 
@@ -195,21 +198,48 @@ class Monitor:
         return self._coordinator.privacy(self._states)
 
     async def document(self) -> Dashboard:
-        """Everything that the dashboard shows."""
+        """Everything that the dashboard shows.
+
+        While the database is away, what was true when it was last asked, with its age.
+
+        Raises:
+            StoreGone: it was never asked.
+        """
+        try:
+            self._last = await self._fresh_document()
+        except StoreGone:
+            if self._last is None:
+                raise
+            trouble = self._store.trouble or "away"
+            self._last = msgspec.structs.replace(
+                self._last, now=self._clock(), health=of_the_database(trouble)
+            )
+        return self._last
+
+    async def _fresh_document(self) -> Dashboard:
         await self._count()
         coordinator, store = self._coordinator, self._store
         round_, rows = coordinator.round, await store.rounds(documents.ROUNDS)
         privacy = self.privacy()
         charged = self._states.charged
         privacy["spent"]["devices"] = {str(times): count for times, count in charged.items()}
+        now = self._clock()
+        seen = Seen(
+            self._store.trouble, coordinator.model is not None, coordinator.is_over,
+            coordinator.settings.round.total, coordinator.limits, self._states, rows,
+        )  # fmt: skip
         return Dashboard(
-            at=self._clock(),
+            at=now,
+            now=now,
+            health=health(seen),
             program=documents.program_version(),
             task=coordinator.task.hex(),
             method=privacy["method"],
             dim=self._settings.method.dim,
             over=coordinator.is_over,
-            round=None if round_ is None else documents.open_round(round_, coordinator.limits),
+            round=None
+            if round_ is None
+            else documents.open_round(round_, coordinator.limits, coordinator.slots),
             rounds=documents.round_lines(rows, await store.refusals(documents.ROUNDS)),
             releases=documents.release_lines(await store.release_history(documents.RELEASES)),
             quality=documents.quality_lines(await store.quality(200)),

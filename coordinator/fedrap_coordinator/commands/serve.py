@@ -7,15 +7,17 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from aiohttp import web
 
+from fedrap_coordinator.admin.documents import program_version
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.commands.output import say, settings_of
 from fedrap_coordinator.errors import ConfigError
@@ -27,6 +29,7 @@ from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
 from fedrap_coordinator.settings import Settings, server_context
 from fedrap_coordinator.store.sql import SqlStore
+from fedrap_coordinator.tracing import open_traces
 from fedrap_core.privacy.statement import guarantee_in_words
 
 log = logging.getLogger(__name__)
@@ -51,9 +54,16 @@ def _serve(arguments: argparse.Namespace) -> int:
     configure_logs()
     logging.getLogger("aiohttp.server").addFilter(ServerEvents())
     keyring = open_keyring(Path(settings.keys))
-    metrics = Metrics()
-    store = SqlStore(settings.database, observed=metrics.observe_database)
-    app = create_app(settings, store, keyring, metrics=metrics)
+    metrics, traces = Metrics(), open_traces(os.environ, program_version())
+
+    def observed(kind: Literal["read", "write"], seconds: float) -> None:
+        metrics.observe_database(kind, seconds)
+        traces.database(kind, seconds)
+
+    store = SqlStore(settings.database, reached=traces.reached, observed=observed)
+    app = create_app(
+        settings, store, keyring, metrics=metrics, reached=traces.reached, traces=traces
+    )
     log.log(
         logging.WARNING if settings.privacy.noise == 0 else logging.INFO,
         "privacy guarantee",

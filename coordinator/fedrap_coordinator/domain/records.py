@@ -218,6 +218,7 @@ class DeviceStates:
     expired: int = 0
     revoked: int = 0
     charged: Mapping[int, int] = field(default_factory=dict)  # participations -> devices
+    first_free: int = 0  # the step from which the first of those that wait may take part
     most_spent: float = 0.0  # mu^2 of the device that was charged most
     most_promised: float = 0.0  # and of the one that will be, if all take part as often as they may
 
@@ -277,6 +278,8 @@ class RoundRow:
     assigned: int
     accepted: int
     closed_at: float | None = None
+    summed_at: float | None = None  # when collecting ended; not known of old rounds
+    body_bytes: int = 0  # of its sealed updates
 
 
 @dataclass(frozen=True)

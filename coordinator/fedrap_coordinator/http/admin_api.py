@@ -22,12 +22,14 @@ from fedrap_coordinator.domain.rate_limits import Buckets
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.http.dashboard import (
     MONITOR,
+    SESSIONS,
     SETTINGS,
     SOURCES,
     STORE,
     STREAMS,
     TRIES,
     TRIES_PACE,
+    KnownSessions,
     Streams,
     end_streams,
     known_admin,
@@ -62,7 +64,7 @@ def create_admin_app(
     app = web.Application(middlewares=[answer_problems(sources.uniform)], client_max_size=LARGEST)
     app[STORE], app[SETTINGS], app[KEYRING], app[SOURCES] = store, settings, keyring, sources
     app[MONITOR], app[STREAMS], app[METRICS] = monitor, Streams(), metrics
-    app[TRIES] = Buckets(TRIES_PACE)
+    app[TRIES], app[SESSIONS] = Buckets(TRIES_PACE), KnownSessions()
     app.on_shutdown.append(end_streams)
     app.router.add_routes(page_routes())
     app.router.add_routes([web.route(one.method, one.path, _handler(one)) for one in SERVED])

@@ -24,7 +24,7 @@ from fedrap_coordinator.admin.actions import token_digest
 from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.domain.rate_limits import Buckets, Pace
 from fedrap_coordinator.domain.records import AdminRecord, AuditEntry
-from fedrap_coordinator.errors import Refusal
+from fedrap_coordinator.errors import Refusal, StoreGone
 from fedrap_coordinator.http.limits import address_of, shortened
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
@@ -77,6 +77,31 @@ class Streams(set[asyncio.Task[Any]]):
 
 
 STREAMS = web.AppKey("streams", Streams)
+
+
+class KnownSessions:
+    """Who was found to be signed in: while the database is away they may go on looking."""
+
+    MOST = 1000
+
+    def __init__(self) -> None:
+        self.key: bytes | None = None  # of the cookies; the same for as long as the task lives
+        self._records: dict[bytes, AdminRecord] = {}
+
+    def see(self, session: Session, record: AdminRecord | None) -> None:
+        """What the database said of a session."""
+        self._records.pop(session.id, None)
+        if record is not None:
+            if len(self._records) >= self.MOST:
+                self._records.clear()
+            self._records[session.id] = record
+
+    def of(self, session: Session) -> AdminRecord | None:
+        """Who that was, as far as is known here."""
+        return self._records.get(session.id)
+
+
+SESSIONS = web.AppKey("sessions", KnownSessions)
 TRIES = web.AppKey("tries", Buckets)
 TRIES_PACE = Pace(burst=10, per_minute=6)  # of tokens that are nobody's, by network
 FILES = {
@@ -134,10 +159,16 @@ async def who_is(request: web.Request) -> AdminRecord | None:
         return await store.admin_of(token_digest(token.strip()))
     if request.method != "GET":
         return None
-    session = await _session_of(request)
-    if session is None or await store.session_ended(session.id):
+    session, known = await _session_of(request), request.app[SESSIONS]
+    if session is None:
         return None
-    return await store.admin_of(session.digest)
+    try:
+        ended = await store.session_ended(session.id)
+        record = None if ended else await store.admin_of(session.digest)
+    except StoreGone:  # who was signed in sees what is known, with its age
+        return known.of(session)
+    known.see(session, record)
+    return record
 
 
 async def _session_of(request: web.Request) -> Session | None:
@@ -149,7 +180,10 @@ async def _session_of(request: web.Request) -> Session | None:
 
 
 async def _key(app: web.Application) -> bytes:
-    return await app[STORE].secret(KEY_NAME, app[SOURCES].token_bytes(32))
+    known = app[SESSIONS]
+    if known.key is None:
+        known.key = await app[STORE].secret(KEY_NAME, app[SOURCES].token_bytes(32))
+    return known.key
 
 
 async def _sign_in(request: web.Request) -> web.Response:

@@ -10,7 +10,7 @@ from fedrap_coordinator.http import openapi
 from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.http.limits import ATTESTED, SMALL, RequestLimits
 from fedrap_coordinator.http.metrics import Metrics
-from fedrap_coordinator.http.problems import answer_for
+from fedrap_coordinator.http.problems import ProblemAnswer, answer_for
 from fedrap_coordinator.identity.authentication import (
     SignedRequest,
     read_headers,
@@ -21,6 +21,7 @@ from fedrap_coordinator.identity.enrolment import Purpose, Registry
 from fedrap_coordinator.rounds.coordinator import Coordinator
 from fedrap_coordinator.rounds.releases import EncodedRelease
 from fedrap_coordinator.sources import Sources
+from fedrap_coordinator.tracing import NO_TRACES, Traces
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, Renew
 
@@ -52,11 +53,24 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
-def around_devices(limits: RequestLimits, metrics: Metrics, sources: Sources) -> Middleware:
+def around_devices(
+    limits: RequestLimits, metrics: Metrics, sources: Sources, traces: Traces = NO_TRACES
+) -> Middleware:
     """Limits before a handler, problem documents and metrics after it: one frame for all three."""
 
     @web.middleware
     async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if traces is NO_TRACES:
+            return await answered(request, handler)
+        with traces.request() as span:
+            answer = await answered(request, handler)
+            span.set("http.route", request.match_info.route.name or "?")
+            span.set("http.response.status_code", answer.status)
+            if isinstance(answer, ProblemAnswer):
+                span.set("fedrap.problem", answer.problem)
+            return answer
+
+    async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
         started = sources.monotonic()
         try:
             with limits.admit(request):

@@ -92,6 +92,11 @@ class Coordinator:
         return self._driver.limits
 
     @property
+    def slots(self) -> int:
+        """How many devices may have a slot in the open round by now."""
+        return self._driver.slots
+
+    @property
     def settings(self) -> Settings:
         """Under the policy in force."""
         return self._driver.settings

@@ -81,6 +81,8 @@ class MemoryStore:
     _audit: list[AuditRow] = field(default_factory=list)
     _rounds: dict[bytes, tuple[Round, bytes]] = field(default_factory=dict)
     _closed: dict[bytes, float] = field(default_factory=dict)
+    _summed: dict[bytes, float] = field(default_factory=dict)
+    _received: Counter[bytes] = field(default_factory=Counter)
     _releases: dict[int, StoredRelease] = field(default_factory=dict)
     _learners: dict[int, bytes] = field(default_factory=dict)  # by version of the release
     _sets: dict[int, bytes] = field(default_factory=dict)  # by step
@@ -99,6 +101,7 @@ class MemoryStore:
     _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
 
     serves = True
+    trouble = ""
 
     async def probe(self) -> None:
         pass
@@ -266,6 +269,8 @@ class MemoryStore:
                 kept.body = None
             if now is not None:
                 self._closed[round_id] = now
+        elif phase is Phase.SUMMING and now is not None:
+            self._summed[round_id] = now
 
     async def assign_slots(
         self, round_id: bytes, requests: Sequence[SlotRequest], rule: SlotRule, now: float
@@ -300,6 +305,7 @@ class MemoryStore:
         )
         self._devices.update(batch.devices)
         kept.update({one.device: _Kept(one.digest, one.body) for one in batch.stored})
+        self._received[round_id] += sum(len(one.body or b"") for one in batch.stored)
         return batch.results, batch.counts
 
     async def rounds(self, count: int) -> Sequence[RoundRow]:
@@ -309,8 +315,9 @@ class MemoryStore:
             phase, opened = round_.phase, round_.opened_at
             closed = self._closed.get(round_.id)
             row = RoundRow(
-                round_.id, round_.step, round_.release, phase, plan, opened, *counts, closed
-            )
+                round_.id, round_.step, round_.release, phase, plan, opened, *counts, closed,
+                self._summed.get(round_.id), self._received.get(round_.id, 0),
+            )  # fmt: skip
             found.append(row)
         return sorted(found, key=_age, reverse=True)[:count]
 
@@ -569,7 +576,10 @@ class MemoryStore:
         charged = Counter(one.participations for one in known)
         for one in known:
             spent[one.participations] = max(spent.get(one.participations, 0.0), one.spent)
-        return with_costs(DeviceStates(**sums, charged=dict(sorted(charged.items()))), spent, rule)
+        new = [one.first_step for one in known if _state(one, step, rule, now) == "waiting"]
+        first = min((one for one in new if one > step), default=0)
+        states = DeviceStates(**sums, charged=dict(sorted(charged.items())), first_free=first)
+        return with_costs(states, spent, rule)
 
 
 def _state(known: DeviceRecord, step: int, rule: Privacy, now: float) -> str:

@@ -157,6 +157,16 @@ def to_schema_9(db: sa.Connection) -> None:
         db.execute(t.device.update().where(d.id == device.id).values(spent=spent, last_cost=last))
 
 
+def to_schema_10(db: sa.Connection) -> None:
+    """When a round's phases ended, and how much it received; of older rounds it is not known."""
+    if not _has_column(db, t.round_.c.summed_at):
+        _run(
+            db,
+            "ALTER TABLE round ADD COLUMN summed_at FLOAT",
+            "ALTER TABLE round ADD COLUMN body_bytes BIGINT NOT NULL DEFAULT 0",
+        )
+
+
 def _cost(plan: bytes) -> float:
     try:
         return step_cost(decode_value(Plan, plan).privacy.charged_noise)
@@ -173,6 +183,7 @@ STEPS: dict[int, Callable[[sa.Connection], None]] = {
     7: to_schema_7,
     8: to_schema_8,
     9: to_schema_9,
+    10: to_schema_10,
 }
 
 

@@ -54,6 +54,7 @@ class Store(Protocol):
     """
 
     serves: bool  # does the database, as far as was last seen? Its owner logs every change
+    trouble: str  # what it said when it did not; empty while it serves
 
     def probe(self) -> Awaitable[None]:
         """Write a little and take it back; raises StoreGone while the database does not serve."""

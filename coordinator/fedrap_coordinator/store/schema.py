@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 9  # migrations.py brings older databases here
+SCHEMA = 10  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -56,6 +56,8 @@ round_ = sa.Table(
     sa.Column("assigned", sa.Integer, nullable=False, server_default="0"),  # slots given
     sa.Column("accepted", sa.Integer, nullable=False, server_default="0"),  # updates kept
     sa.Column("closed_at", sa.Float),  # released or abandoned
+    sa.Column("summed_at", sa.Float),  # collecting ended, and summing began
+    sa.Column("body_bytes", sa.BigInteger, nullable=False, server_default="0"),  # of its updates
 )
 
 assignment = sa.Table(

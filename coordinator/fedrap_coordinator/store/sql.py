@@ -126,7 +126,7 @@ class SqlStore:
         self._engine = open_engine(url)
         self._reached = reached
         self._observed = observed
-        self.serves = True
+        self.serves, self.trouble = True, ""
         self._turn = threading.Lock()  # of whoever changes `serves`
         sqlite = self._engine.dialect.name == "sqlite"
         # SQLite has one writer, so it gets one thread; waiting for that thread is the only lock.
@@ -182,12 +182,12 @@ class SqlStore:
         """A write went well, or this is why something did not; one line in the log per change."""
         if isinstance(error, StoreGone):
             with self._turn:
-                changed, self.serves = self.serves, False
+                changed, self.serves, self.trouble = self.serves, False, str(error)
             if changed:
                 log.error("the database is away; trying again", extra={"said": str(error)})
         elif error is None and not self.serves:
             with self._turn:
-                changed, self.serves = not self.serves, True
+                changed, self.serves, self.trouble = not self.serves, True, ""
             if changed:
                 log.warning("the database is back")
         return error

@@ -173,13 +173,19 @@ def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> De
         else_="ready",
     ).label("state")
     counted = sa.select(
-        state, d.participations, sa.func.count().label("n"), sa.func.max(d.spent).label("spent")
-    )
+        state, d.participations, sa.func.count().label("n"), sa.func.max(d.spent).label("spent"),
+        sa.func.min(d.first_step).label("first"),
+    )  # fmt: skip
     sums: dict[str, int] = {}
     charged: dict[int, int] = {}
+    first = 0
     spent: dict[int, float] = {}  # participations -> mu^2 of the device that has most
     for row in db.execute(counted.group_by(state, d.participations)):
         sums[row.state] = sums.get(row.state, 0) + row.n
         charged[row.participations] = charged.get(row.participations, 0) + row.n
+        if row.state == "waiting" and row.first > step:
+            first = min(first or row.first, row.first)
         spent[row.participations] = max(spent.get(row.participations, 0.0), row.spent)
-    return with_costs(DeviceStates(**sums, charged=dict(sorted(charged.items()))), spent, rule)
+    return with_costs(
+        DeviceStates(**sums, charged=dict(sorted(charged.items())), first_free=first), spent, rule
+    )

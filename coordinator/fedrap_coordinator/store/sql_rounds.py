@@ -86,7 +86,7 @@ def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
     return [
         RoundRow(
             row.id, row.step, row.release, Phase(row.phase), row.plan, row.opened_at,
-            row.assigned, row.accepted, row.closed_at,
+            row.assigned, row.accepted, row.closed_at, row.summed_at, row.body_bytes,
         )
         for row in db.execute(newest)
     ]  # fmt: skip
@@ -116,6 +116,8 @@ def set_phase(
     values: dict[str, object] = {"phase": phase.value}
     if phase in OVER:
         values["closed_at"] = now
+    elif phase is Phase.SUMMING:
+        values["summed_at"] = now
     change = t.round_.update().where(t.round_.c.id == round_id).values(values)
     if was is not None:
         change = change.where(t.round_.c.phase == was.value)
@@ -174,7 +176,9 @@ def add_updates(
                 for one in batch.stored
             ],
         )  # fmt: skip
-        _count(db, round_id, accepted=batch.counts.accepted)
+        more = sum(len(one.body or b"") for one in batch.stored)
+        kept = t.round_.c.body_bytes + more
+        _count(db, round_id, accepted=batch.counts.accepted, body_bytes=kept)
     return batch.results, batch.counts
 
 
@@ -188,7 +192,7 @@ def _locked(db: sa.Connection, round_id: bytes) -> RoundCounts:
     )
 
 
-def _count(db: sa.Connection, round_id: bytes, **counts: int) -> None:
+def _count(db: sa.Connection, round_id: bytes, **counts: int | sa.ColumnElement[int]) -> None:
     db.execute(t.round_.update().where(t.round_.c.id == round_id).values(**counts))
 
 

@@ -55,6 +55,48 @@ export function barChart({ bars, title, show, width = 640, height = 170 }) {
   return svg;
 }
 
+// Times that read well between two moments, a few of them, each with its words.
+export function timeTicks(first, last, most = 5) {
+  const steps = [60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400, 30 * 86400, 90 * 86400];
+  const step = steps.find((one) => (last - first) / one <= most) ?? 365 * 86400;
+  const zone = -60 * new Date(1000 * first).getTimezoneOffset();
+  const ticks = [];
+  for (let at = Math.ceil((first + zone) / step) * step - zone; at <= last; at += step) {
+    const day = { day: "numeric", month: "short" }, hour = { hour: "2-digit", minute: "2-digit" };
+    ticks.push({ at, word: new Date(1000 * at).toLocaleString("en-GB", step < 86400 ? hour : day) });
+  }
+  if (ticks.length) return ticks;
+  const seconds = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+  return [{ at: first, word: new Date(1000 * first).toLocaleTimeString("en-GB", seconds) }];
+}
+
+// bars: [{at, until, value, kind, title}], by time: as wide as what they show lasted.
+export function timeChart({ bars, title, show, width = 640, height = 170 }) {
+  const svg = canvas(width, height, title);
+  const frame = { x: 46, y: 8, width: width - 50, height: height - 32 };
+  const top = ceiling(Math.max(1, ...bars.map((bar) => bar.value)));
+  axis(svg, frame, top, show);
+  const first = Math.min(...bars.map((bar) => bar.at));
+  const last = Math.max(first + 1, ...bars.map((bar) => bar.until));
+  const place = (at) => frame.x + (frame.width * (at - first)) / (last - first);
+  for (const tick of timeTicks(first, last)) {
+    const x = place(tick.at);
+    svg.append(draw("line", { class: "grid-line", x1: x, x2: x, y1: frame.y + frame.height, y2: frame.y + frame.height + 4 }));
+    svg.append(draw("text", { x, y: height - 8, "text-anchor": x > width - 30 ? "end" : x < frame.x + 20 ? "start" : "middle" }, tick.word));
+  }
+  for (const bar of bars) {
+    const tall = Math.max(bar.value > 0 ? 2 : 0, (frame.height * bar.value) / top);
+    const from = place(bar.at), wide = Math.max(1.5, place(bar.until) - from - 1);
+    const mark = draw("rect", {
+      class: `mark ${bar.kind ?? ""}`, x: Math.min(from, frame.x + frame.width - wide), y: frame.y + frame.height - tall,
+      width: wide, height: tall, rx: Math.min(3, tall / 2, wide / 2),
+    });
+    mark.append(draw("title", {}, bar.title));
+    svg.append(mark);
+  }
+  return svg;
+}
+
 // points: [{at, value, title}], in order of at; the line starts at zero unless `floor` says else.
 export function lineChart({ points, title, show, top = null, kind = "", width = 300, height = 130 }) {
   const svg = canvas(width, height, title);

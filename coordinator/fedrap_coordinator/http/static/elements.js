@@ -13,6 +13,10 @@ export function make(name, attributes = {}, ...children) {
 
 export const quiet = (...words) => make("p", { class: "quiet" }, ...words);
 
+// Words with what stands between backticks as code.
+export const spoken = (words) =>
+  words.split("`").map((part, place) => (place % 2 ? make("code", {}, part) : part));
+
 export function facts(pairs) {
   const list = make("dl", { class: "facts" });
   for (const [name, value] of pairs) list.append(make("dt", {}, name), make("dd", {}, value));

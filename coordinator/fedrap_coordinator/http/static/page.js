@@ -1,7 +1,8 @@
 // Sign in, listen, draw. The page only reads: whatever changes something is a command.
 
 import * as sections from "./sections.js";
-import { quiet } from "./elements.js";
+import { quiet, spoken } from "./elements.js";
+import { span } from "./words.js";
 
 const ITEMS = 100;
 const at = (id) => document.getElementById(id);
@@ -16,6 +17,37 @@ async function ask(path, options = {}) {
   if (!answer.ok) throw new Error((await answer.json()).detail ?? `status ${answer.status}`);
   return answer.json();
 }
+
+// How old what is shown is, in seconds: what the coordinator says, and what has passed here since.
+const OLD = 5;
+let received = 0; // by performance.now(), in milliseconds
+let silent = false; // nothing comes at all
+const age = () => (latest ? latest.now - latest.at + (performance.now() - received) / 1000 : 0);
+
+function showState() {
+  if (!latest || at("board").hidden) return;
+  const { state, words, help } = latest.health;
+  const old = age();
+  const quiet = (performance.now() - received) / 1000 > OLD;
+  let [bold, more, kind] = [words, help, state];
+  if (quiet || (silent && old > OLD)) {
+    [bold, more, kind] = ["The coordinator does not answer.", "This page tries again by itself.", "unreachable"];
+  }
+  if (old > OLD) more = `${more} What you see is ${span(old)} old.`;
+  if (kind === "live" && old <= OLD) live("on", "live");
+  else if (old > OLD) live("off", `${span(old)} old`);
+  else live("note", kind.replaceAll("-", " "));
+  const notice = at("notice");
+  notice.hidden = !bold && old <= OLD;
+  notice.className = `notice ${kind}`;
+  document.body.dataset.state = kind === "live" && old > OLD ? "old" : kind;
+  if (at("notice-words").textContent !== bold) at("notice-words").textContent = bold;
+  if (at("notice-help").dataset.said !== more) {
+    at("notice-help").dataset.said = more;
+    at("notice-help").replaceChildren(...spoken(more.trim()));
+  }
+}
+setInterval(showState, 1000);
 
 function live(kind, word) {
   at("live").className = `live ${kind}`;
@@ -35,12 +67,14 @@ function draw(overview) {
   sections.showRound(overview);
   sections.showPrivacy(overview);
   // What takes focus or a scroll position is drawn anew only when it has changed.
-  keep("history", overview.rounds, () => { sections.showHistory(overview); sections.showRefusals(overview); });
-  keep("common", overview.releases, () => sections.showCommon(overview));
+  keep("history", [overview.rounds, sections.chosenRound()], () => { sections.showHistory(overview, () => draw(latest)); sections.showRefusals(overview); });
+  keep("common", [overview.releases, overview.quality, sections.compared()], () => sections.showCommon(overview, () => draw(latest)));
   keep("quality", overview.quality, () => sections.showQuality(overview));
   keep("devices", [overview.devices, overview.privacy.spent], () => sections.showDevices(overview));
   keep("catalogue", overview.catalogue, () => { sections.showCatalogue(overview); });
   if (catalogue !== overview.catalogue.version) { catalogue = overview.catalogue.version; findItems(); }
+  // Only a table that is wider than its card says so.
+  for (const box of document.querySelectorAll(".scroll")) box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
   at("foot").textContent =
     `Task ${overview.task.slice(0, 8)} · method ${overview.method} · fedrap ${overview.program}`;
 }
@@ -57,18 +91,26 @@ function keep(name, value, show) {
 
 function listen() {
   events = new EventSource("events");
-  events.onopen = () => live("on", "live");
   events.onmessage = (message) => {
-    live("on", "live");
+    silent = false;
     latest = JSON.parse(message.data);
+    received = performance.now();
     draw(latest);
+    showState();
     document.body.dataset.drawn = "yes";
   };
   events.onerror = () => {
-    live("off", "reconnecting");
-    // A session that is over answers 401, which an EventSource does not tell.
-    if (events?.readyState === EventSource.CLOSED) ask("session").then(listen, () => {});
+    silent = true;
+    showState();
+    // A session that is over answers 401, which an EventSource does not tell; it gives up by itself
+    // when the answer is something else than a stream.
+    if (events?.readyState === EventSource.CLOSED) setTimeout(again, 2000);
   };
+}
+
+// As long as nobody signed out: 401 leads to the door, and everything else is tried again.
+function again() {
+  if (events) ask("session").then(listen, () => { if (events) setTimeout(again, 2000); });
 }
 
 async function findItems(more = false) {
@@ -116,4 +158,15 @@ at("search").addEventListener("input", () => {
   typing = setTimeout(() => findItems().catch(() => {}), 200);
 });
 at("more").addEventListener("click", () => findItems(true).catch(() => {}));
-enter().catch(() => {});
+function begin() {
+  enter().catch(() => {
+    if (!at("door").hidden) return; // nobody is signed in
+    at("notice").hidden = false;
+    at("board").hidden = false;
+    at("notice").className = "notice unreachable";
+    at("notice-words").textContent = "The coordinator does not answer.";
+    at("notice-help").textContent = "This page tries again by itself.";
+    setTimeout(begin, 2000);
+  });
+}
+begin();

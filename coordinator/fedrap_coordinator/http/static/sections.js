@@ -1,6 +1,6 @@
 // Each section from the overview document, whole: nothing is kept between two documents.
 
-import { barChart, gauge, lineChart } from "./charts.js";
+import { barChart, gauge, lineChart, timeChart } from "./charts.js";
 import { facts, make, put, quiet, room, table } from "./elements.js";
 import { ago, bytes, clock, count, epsilon, percent, reason, small, span } from "./words.js";
 
@@ -24,7 +24,7 @@ export function showRound(o) {
   if (!r) {
     put("round", quiet(o.over
       ? "Every round of the task was made. Devices keep recommending with the last release."
-      : "No round is open. A round opens as soon as the catalogue has items."));
+      : "No round is open now."));
     return;
   }
   const age = Math.max(0, o.at - r.opened_at);
@@ -106,29 +106,97 @@ export function showPrivacy(o) {
     ]));
 }
 
-export function showHistory(o) {
+// Which round is looked into, by step and moment, and which releases are compared: the only things
+// that are kept between two documents.
+let lookedInto = null;
+let comparing = [null, null];
+export const chosenRound = () => lookedInto;
+export const compared = () => comparing;
+const nameOf = (r) => `${r.step} ${r.opened_at}`;
+
+function roundDetail(r, o, redraw) {
+  const refused = Object.entries(r.refused).sort((a, b) => b[1] - a[1]);
+  const ended = r.summed_at ?? r.closed_at;
+  const close = make("button", { type: "button", class: "plain" }, "Close");
+  close.addEventListener("click", () => { lookedInto = null; redraw(); });
+  return make("div", { class: "detail", id: "detail", role: "region", "aria-label": `Round of step ${r.step}` },
+    make("div", { class: "line" }, make("h3", {}, `Round of step ${count(r.step)}, ${r.phase}`), close),
+    facts([
+      ["Opened", clock(r.opened_at)],
+      ["Collecting", ended === null ? `${span(o.at - r.opened_at)} so far` : span(ended - r.opened_at)],
+      ["Summing, learning, publishing", r.summed_at && r.closed_at ? span(r.closed_at - r.summed_at) : "–"],
+      ["Slots, and updates that came", `${count(r.charged)}, ${count(r.updates)}`],
+      ["Received", r.body_bytes ? `${bytes(r.body_bytes)}, ${bytes(r.body_bytes / Math.max(1, r.updates))} an update` : "–"],
+      ["Rule", r.noise === null ? "of an older version" : `noise ${r.noise}, clip ${Number(r.clip.toPrecision(4))}, b ${r.separation}, K ${r.cap}`],
+    ]),
+    make("h3", {}, "Refused while it was open"),
+    refused.length
+      ? make("ul", { class: "reasons" }, ...refused.map(([code, n]) =>
+        make("li", { title: code }, make("span", {}, reason(code)), make("span", {}, count(n)))))
+      : quiet("Nothing."));
+}
+
+export function showHistory(o, redraw) {
   if (!o.rounds.length) { put("history", quiet("No round was opened yet.")); return; }
   const oldest = [...o.rounds].reverse();
-  const bars = oldest.slice(-40).map((r) => ({
-    label: String(r.step), value: r.updates,
+  const bars = oldest.slice(-60).map((r) => ({
+    at: r.opened_at, until: r.closed_at ?? Math.max(o.at, r.opened_at + 1), value: r.updates,
     kind: r.phase === "abandoned" ? "abandoned" : r.phase === "released" ? "" : "open",
     title: `step ${r.step}: ${r.updates} updates, ${r.phase}`,
   }));
   const refused = (r) => Object.values(r.refused).reduce((a, b) => a + b, 0);
-  const rows = o.rounds.map((r) => ({ cells: [
-    count(r.step), make("span", { class: `tag ${r.phase}` }, r.phase), clock(r.opened_at),
-    span(r.closed_at === null ? null : r.closed_at - r.opened_at), count(r.charged), count(r.updates),
-    r.charged ? percent(Math.max(0, 1 - r.updates / r.charged)) : "–", count(refused(r)),
-  ] }));
+  const rows = o.rounds.map((r) => {
+    const open = make("button", { type: "button", class: "plain step", "aria-label": `Look into step ${r.step}`,
+      "aria-expanded": String(lookedInto === nameOf(r)) }, count(r.step));
+    open.addEventListener("click", () => { lookedInto = lookedInto === nameOf(r) ? null : nameOf(r); redraw(); });
+    return { cells: [
+      open, make("span", { class: `tag ${r.phase}` }, r.phase), clock(r.opened_at),
+      span(r.closed_at === null ? null : r.closed_at - r.opened_at), count(r.charged), count(r.updates),
+      r.charged ? percent(Math.max(0, 1 - r.updates / r.charged)) : "–", count(refused(r)),
+    ] };
+  });
+  const chosen = o.rounds.find((r) => nameOf(r) === lookedInto);
   put("history",
-    make("h3", {}, "Updates in each round, by step"),
-    barChart({ bars, title: "Updates in each round", show: (n) => count(n), width: room("history") }),
+    make("h3", {}, "Updates in each round, by time"),
+    timeChart({ bars, title: "Updates in each round, by time", show: (n) => count(n), width: room("history") }),
     make("div", { class: "scroll", role: "region", "aria-label": "Rounds", tabindex: "0" },
       table("Rounds, the newest first", [
         { name: "Step", number: true }, { name: "Phase" }, { name: "Opened" }, { name: "Took", number: true },
         { name: "Slots", number: true }, { name: "Updates", number: true },
         { name: "Dropped out", number: true }, { name: "Refused", number: true },
-      ], rows)));
+      ], rows)),
+    chosen ? roundDetail(chosen, o, redraw) : null);
+}
+
+// Two versions of C beside each other, and what was measured of both.
+function comparison(o, redraw) {
+  if (o.releases.length < 2) return null;
+  const known = (version) => o.releases.find((r) => r.version === version);
+  const [old, young] = [known(comparing[0]) ?? o.releases[1], known(comparing[1]) ?? o.releases[0]];
+  const choose = (which, chosen, label) => {
+    const box = make("select", { "aria-label": label }, ...o.releases.map((r) => {
+      const option = make("option", { value: String(r.version) }, `v${r.version}`);
+      if (r.version === chosen.version) option.setAttribute("selected", "");
+      return option;
+    }));
+    box.addEventListener("change", () => { comparing = [old.version, young.version]; comparing[which] = Number(box.value); redraw(); });
+    return box;
+  };
+  const change = (a, b, show) => (a === b ? "same" : `${b > a ? "+" : "−"}${show(Math.abs(b - a))}`);
+  const rows = [
+    ["Step", old.step, young.step, count], ["Updates", old.devices, young.devices, count],
+    ["Items", old.items, young.items, count], ["Zeros", old.zeros, young.zeros, percent],
+    ["Whole", old.whole_bytes, young.whole_bytes, bytes],
+  ];
+  for (const metric of new Set(o.quality.map((q) => q.metric))) {
+    const of = (r) => o.quality.find((q) => q.metric === metric && q.version === r.version)?.value;
+    if (of(old) !== undefined && of(young) !== undefined) rows.push([metric, of(old), of(young), (n) => n.toFixed(4)]);
+  }
+  return make("div", { class: "compare", id: "compare" },
+    make("div", { class: "line" }, make("h3", {}, "Compare"), choose(0, old, "Earlier version"), make("span", { class: "quiet" }, "with"), choose(1, young, "Later version")),
+    make("div", { class: "scroll", role: "region", "aria-label": "Two versions compared", tabindex: "0" },
+      table("Two versions compared", [{ name: "" }, { name: `v${old.version}`, number: true }, { name: `v${young.version}`, number: true }, { name: "Change", number: true }],
+        rows.map(([name, a, b, show]) => ({ cells: [name, show(a), show(b), change(a, b, show)] })))));
 }
 
 export function showRefusals(o) {
@@ -149,7 +217,7 @@ export function showRefusals(o) {
     quiet(`In the last ${count(o.rounds.length)} rounds. Each was told when to come back.`));
 }
 
-export function showCommon(o) {
+export function showCommon(o, redraw) {
   const latest = o.releases[0];
   if (!latest) { put("common", quiet("There is no release yet: the catalogue is empty.")); return; }
   const oldest = [...o.releases].reverse();
@@ -181,7 +249,8 @@ export function showCommon(o) {
         { name: "Version" }, { name: "Step", number: true }, { name: "Updates", number: true }, { name: "Made" },
         { name: "Items", number: true }, { name: "Zeros", number: true }, { name: "Whole", number: true },
         { name: "Delta", number: true }, { name: "Body" },
-      ], rows)));
+      ], rows)),
+    comparison(o, redraw));
 }
 
 export function showQuality(o) {

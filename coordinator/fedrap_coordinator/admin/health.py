@@ -1,0 +1,111 @@
+"""How a coordinator is, in one word and two sentences: what is wrong, and what would help. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedrap_coordinator.admin.documents import Health
+from fedrap_coordinator.domain.records import DeviceStates, RoundRow
+from fedrap_coordinator.domain.rounds import OVER, Phase, RoundLimits
+
+# Every word that a state can be; the page has a colour for each.
+STATES = ("live", "database-away", "disk-full", "empty", "task-over", "stopped")
+_FULL = ("disk is full", "no space left", "disk full")  # of SQLite, PostgreSQL and systems
+_IN_A_ROW = 3  # rounds that were abandoned: then it is no accident
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What health is judged by."""
+
+    trouble: str  # what the database said last; empty when it serves
+    has_release: bool
+    over: bool
+    total: int  # rounds of the task
+    limits: RoundLimits
+    states: DeviceStates
+    rows: Sequence[RoundRow]  # the newest first
+
+
+def health(seen: Seen) -> Health:
+    """The first thing that is wrong, in the order in which it would have to be mended."""
+    if seen.trouble:
+        return of_the_database(seen.trouble)
+    if not seen.has_release:
+        return Health(
+            "empty",
+            "There is no release: the catalogue is empty.",
+            "`fedrap-coordinator items add FILE` brings items; the first release follows at once.",
+        )
+    if seen.over:
+        return Health(
+            "task-over",
+            f"All {seen.total} rounds of this task were made. Devices keep recommending, and new "
+            "items still get releases.",
+            "More rounds: a larger `total` with `fedrap-coordinator policy change`, which says "
+            "what that costs devices.",
+        )
+    return _of_learning(seen)
+
+
+def of_the_database(said: str) -> Health:
+    """What a database that does not serve means, by what it said last."""
+    if any(words in said.lower() for words in _FULL):
+        return Health(
+            "disk-full",
+            "The disk of the database is full. Nothing is accepted; what was accepted is kept.",
+            "Make room, and it goes on by itself; `fedrap-coordinator maintain` shrinks SQLite.",
+        )
+    return Health(
+        "database-away",
+        "The database does not answer. Devices are told to come back; what was accepted is kept.",
+        "See to the database: it is tried again every half second, and it goes on by itself.",
+    )
+
+
+def _of_learning(seen: Seen) -> Health:
+    s, least = seen.states, seen.limits.min_updates
+    able = s.ready + s.resting
+    if able + s.waiting + s.spent + s.expired == 0:
+        return Health(
+            "stopped",
+            "No device is enrolled.",
+            "Your app's backend hands out tokens: `fedrap-coordinator tokens 100` makes some.",
+        )
+    if able < least:
+        return Health(
+            "stopped",
+            f"Learning has stopped: {_who(s)}, and a round needs {least} devices.",
+            "More devices; or a larger `cap` with `fedrap-coordinator policy change`, which says "
+            "what that costs; or a smaller `min_updates`, which devices may refuse.",
+        )
+    over = [row for row in seen.rows if row.phase in OVER][:_IN_A_ROW]
+    if len(over) == _IN_A_ROW and all(row.phase is Phase.ABANDONED for row in over):
+        most = max(row.accepted for row in over)
+        return Health(
+            "stopped",
+            f"The last {_IN_A_ROW} rounds were abandoned: they had {most} updates at the most, and "
+            f"need {least} within {seen.limits.max_seconds:.0f} seconds.",
+            "A longer `max_seconds`, so that more devices are ready once while a round is open.",
+        )
+    return Health()
+
+
+def _who(s: DeviceStates) -> str:
+    """Who could take part, and why the others cannot."""
+    parts = [f"{_devices(s.ready + s.resting)} can take part"]
+    if s.spent:
+        parts.append(f"{_devices(s.spent)} {'has' if s.spent == 1 else 'have'} spent the budget")
+    if s.waiting:
+        parts.append(
+            f"{_devices(s.waiting)} {'waits' if s.waiting == 1 else 'wait'} as new"
+            + (f" until step {s.first_free}" if s.first_free else "")
+        )
+    if s.expired:
+        parts.append(f"{_devices(s.expired)} let the certificate run out")
+    return "; ".join(parts)
+
+
+def _devices(count: int) -> str:
+    return f"{count} device{'' if count == 1 else 's'}" if count else "no device"
