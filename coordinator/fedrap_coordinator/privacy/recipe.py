@@ -38,13 +38,29 @@ HOUR = 3600.0
 # 1,000, 2,500 and all users of ml-1m at epsilon 8, then all at 30 and 100 (six rounds keep no more
 # than that), validation; ml-100k has .57 at .36. `bench_poisoning.py --shipped SET` gives `kept`.
 KEPT = ((0.05, 0.15), (0.21, 0.34), (0.54, 0.52), (1.31, 0.72), (3.65, 0.86), (8.3, 0.9))
-# The sequence part: after 100 rounds of a tenth it has .165 on ml-1m and after 50 .163, where
-# `solve` has .131; after 30 on ml-100k it adds nothing yet; with six and the noise of epsilon 8 it
-# has half of what `solve` has alone: three times as many numbers share one clip.
+# The sequence part: with 32 targets and one decoy it has .165 on the validation of ml-1m after 100
+# rounds of a tenth and .163 after 50, where `solve` has .137; after 30 on ml-100k it adds nothing
+# yet; with six and the noise of epsilon 8 it has half of what `solve` has alone: three times as
+# many numbers share one clip.
 LEAST_SEQUENCE_ROUNDS = 50
 LEAST_SEQUENCE_SIGNAL = 10.0  # of a typical row over its noise; nobody has measured less
 MOST_SEQUENCE_ITEMS = 200_000  # its state has 1.5 kB for each, and a device's softmax runs over all
-USUAL_ROW = 15.0  # a row of its updates is hardly ever longer (ml-100k, 32 targets, trained)
+# NDCG@10 of the sequence part alone on validation: 32, 100 targets .1667, .1727 (ml-1m, one decoy,
+# k 64); 1, 4 decoys .1667, .1707 (32 targets; the dense gradient .1702) and .1774, .1801 (100
+# targets, k 128).
+TARGETS, DECOYS = 100, 4
+# k 64, 128: ml-1m (a million interactions) .1727, .1774; ml-100k .1202, .1165; amazon-video
+# (23,000) .0606, .0576; citeulike-a (200,000, no order) was measured with 128 alone. A release
+# has 2·(k + 4) bytes an item for it.
+LARGE_DIM, LEAST_FOR_LARGE = 128, 150_000
+MOST_DOWNLOAD = 16_000_000  # bytes of it that a device is asked to fetch
+# What `solve` counts beside it, by interactions of a usual item: the best of 0, 1, 2, 4, 8, 16, 32
+# on validation was 4 on ml-1m (270), 4 to 8 on ml-100k (60), 32 on amazon-video (3); without
+# order, which `init` does not know of, 1 to 4 on citeulike-a (12), where 32 takes a seventh away.
+MIXES = ((150.0, 4.0), (20.0, 8.0), (0.0, 32.0))
+# A row of its updates is hardly ever longer: with 100 targets and four decoys one in a thousand is
+# longer than 12 on ml-100k, one in a hundred than 14 on amazon-video (trained).
+USUAL_ROW = 15.0
 LEAST_SIGNAL = 0.3  # below it less than two fifths are kept, and popularity does nearly as well
 
 
@@ -96,6 +112,11 @@ class Expected:
     history: float = 50.0  # items that a device knows, in the mean
 
     @property
+    def interactions(self) -> float:
+        """Of all devices together."""
+        return self.devices * self.history
+
+    @property
     def density(self) -> float:
         """p, the share of the catalogue in a mean history."""
         return min(1.0, max(1e-6, self.history / self.items))
@@ -142,6 +163,18 @@ def sequence_refusal(rounds: int, items: int | None, signal: float | None) -> st
     if items is not None and items > MOST_SEQUENCE_ITEMS:
         return f"{items} items are too many for it: it takes {MOST_SEQUENCE_ITEMS} at the most"
     return None
+
+
+def sequence_dim(interactions: float, items: int) -> int:
+    """k of the sequence part: more where there is more to learn from, less where it weighs much."""
+    fits = 2 * (LARGE_DIM + 4) * items <= MOST_DOWNLOAD
+    return LARGE_DIM if interactions >= LEAST_FOR_LARGE and fits else LARGE_DIM // 2
+
+
+def sequence_mix(interactions: float, items: int) -> SequenceScoring:
+    """How both parts add up before anybody has measured it."""
+    evidence = interactions / items
+    return SequenceScoring(solve=next(one for least, one in MIXES if evidence >= least), kappa=1.0)
 
 
 def sequence_in_words(refusal: str | None, rounds: int) -> str:
@@ -253,7 +286,11 @@ def _open(expected: Expected) -> Recipe:
     total, part = PARTICIPATIONS * turns, cohort / expected.devices
     row_clip = _row_bound(cohort)
     refusal = sequence_refusal(total, expected.items, None)
-    sequence, mix = SequenceMethod(scale=round(row_clip / USUAL_ROW, 3)), SequenceScoring()
+    sequence = SequenceMethod(
+        dim=sequence_dim(expected.interactions, expected.items), targets=TARGETS, decoys=DECOYS,
+        scale=round(row_clip / USUAL_ROW, 3),
+    )  # fmt: skip
+    mix = sequence_mix(expected.interactions, expected.items)
     settings = _settings(
         expected,
         cohort,

@@ -42,6 +42,7 @@ BLOCK_ENTRIES = 20_000  # of windows at once: h of as many targets has 26 MB wit
 CHUNK_CELLS = 500_000  # chances that a thread holds at once: 2 MB, which its cache can hold
 CHUNK_TARGETS = 64  # targets that it looks at together at the least
 GROUP = 64  # items whose chances are added before a decoy is looked for among them
+UPLOADS = 300  # devices whose updates are weighed
 NOBODY = -1e30  # bias of rows that only fill up a group: e to that is 0
 
 
@@ -378,13 +379,20 @@ def derive_queries(items: SequenceItems, histories: Histories, method: SequenceM
     return queries
 
 
-def sequence_upload_bytes(windows: Histories, items: int, method: SequenceMethod) -> float:
-    """Mean size of a padded share before sealing: rows in int8 with number and scale each."""
-    distinct = once(windows, items)[0].lengths  # (U,)
-    fewest = 1 if method.ordered else 0
-    able = np.where(windows.lengths > 1, windows.lengths - fewest, 0)
-    outputs = (1 + method.decoys) * np.minimum(able, method.targets)  # rows of targets and decoys
+def sequence_upload_bytes(
+    windows: Histories, items: SequenceItems, method: SequenceMethod
+) -> float:
+    """Mean size of a padded share before sealing, of some devices under this release.
+
+    Rows are in int8 with number and scale each. Several decoys are often one item: how many rows
+    there are follows from the model.
+    """
+    rng = np.random.default_rng(0)
+    some = windows.some(np.sort(rng.permutation(len(windows))[:UPLOADS]))
+    shares = _make_shares(some, draw_round(some, method, rng), _Model.of(items, method))
+    inputs = np.bincount(shares.in_owners, minlength=len(some))  # (U,) rows
+    outputs = np.bincount(shares.out_owners, minlength=len(some))
     per_row = 4 + 4 + method.dim
     frame = 4 + 100 + method.kernels * (4 + method.dim)  # length, field names, kernels
-    sizes = frame + per_row * distinct + (per_row + 1) * outputs
+    sizes = frame + per_row * inputs + (per_row + 1) * outputs
     return float(np.mean([bucket_bytes(int(size)) for size in sizes]))

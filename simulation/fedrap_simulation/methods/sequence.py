@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedrap_coordinator.privacy.recipe import DECOYS, TARGETS, sequence_dim
 from fedrap_core.plan import SequenceMethod, SequenceScoring
 from fedrap_core.sequence.model import SequenceItems
 from fedrap_core.sequence.server_step import SequenceLearning
@@ -36,10 +37,11 @@ from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores
 from fedrap_simulation.methods.solve import SCHEDULE, Solve, SolveFitted, pick_by_votes, voters
 from fedrap_simulation.methods.tuning import require_validation
 
-METHOD = SequenceMethod()
+METHOD = SequenceMethod(targets=TARGETS, decoys=DECOYS)
 WITHOUT_ORDER = 0.5  # dropout where each item is predicted from all others
-BETAS = (0.0, 1.0, 4.0, 16.0, 32.0, 64.0)
-KAPPAS = (0.5, 0.0, 0.3, 0.7, 1.0)
+BETAS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+# Above one: inputs are left out in learning and none in scoring, so q is longer there.
+KAPPAS = (0.5, 0.0, 1.0, 1.5)
 SOLVE_ALONE = SequenceScoring(solve=1.0, sequence=0.0)
 _SHELF: ModelCache[SequenceItems] = ModelCache()
 
@@ -155,7 +157,7 @@ class Sequence:
         on_progress(1.0, f"{self.name}: {self.schedule.rounds} rounds")
         method = self._for(task)
         queries = derive_queries(learnt.model, task.train, method)
-        cost = self._cost(task, method, learnt.spared)
+        cost = self._cost(task, method, learnt)
         if solved is not None:
             cost = replace(
                 cost,
@@ -166,22 +168,24 @@ class Sequence:
             )
         return SequenceFitted(learnt.model, queries, solved, self.scoring, cost)
 
-    def _cost(self, task: Task, method: SequenceMethod, spared: float) -> Cost:
-        upload = sequence_upload_bytes(
-            windows_of(task.train, task.items, method), task.items, method
-        )
+    def _cost(self, task: Task, method: SequenceMethod, learnt: LearntModel[SequenceItems]) -> Cost:
+        windows = windows_of(task.train, task.items, method)
+        upload = sequence_upload_bytes(windows, learnt.model, method)
         # C and Delta in int8 with a scale for each row, b and the kernels in float32.
         row = 2 * (method.dim + 4) if self.schedule.int8 else 8 * method.dim
         download = task.items * (row + 4) + 4 * method.kernels * method.dim
-        return Cost(self.schedule.rounds, upload, float(download), spared=spared)
+        return Cost(self.schedule.rounds, upload, float(download), spared=learnt.spared)
 
     def _for(self, task: Task) -> SequenceMethod:
-        """The settings that follow from the data: whether there is an order."""
+        """The settings that follow from the data, as `init` has them; those that were set stay."""
+        method = self.method
+        if method.dim == METHOD.dim:
+            dim = sequence_dim(len(task.train.items), task.items)
+            method = msgspec.structs.replace(method, dim=dim)
         if task.ordered:
-            return self.method
-        given = self.method.dropout
-        dropout = WITHOUT_ORDER if given == METHOD.dropout else given
-        return msgspec.structs.replace(self.method, ordered=False, dropout=dropout)
+            return method
+        dropout = WITHOUT_ORDER if method.dropout == METHOD.dropout else method.dropout
+        return msgspec.structs.replace(method, ordered=False, dropout=dropout)
 
     def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel[SequenceItems]:
         method, rounds = self._for(task), self.schedule.rounds

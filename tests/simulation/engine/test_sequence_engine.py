@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numba
 import numpy as np
 import pytest
@@ -261,5 +263,10 @@ def test_rounds_in_which_nobody_has_a_target_change_nothing() -> None:
 
 def test_an_upload_has_the_size_of_its_rows() -> None:
     one = Histories(np.array([0, 9]), np.array([1, 2, 3, 4, 5, 5, 6, 7, 8]))
-    rows = 8 * (8 + DIM) + 2 * 6 * (9 + DIM) + 5 * (4 + DIM) + 104
-    assert rows <= sequence_upload_bytes(one, ITEMS, ORDERED) <= 1.5 * rows
+    own = 8 * (8 + DIM) + 5 * (4 + DIM) + 104
+    few, most = own + 6 * (9 + DIM), 1.5 * (own + 2 * 6 * (9 + DIM))
+    assert few <= sequence_upload_bytes(one, some_items(1), ORDERED) <= most
+    sure = replace(some_items(1), bias=np.where(np.arange(ITEMS) == 3, 1e3, 0.0))
+    # Every decoy is item 3, which is also a target at times: one row or none beside the six.
+    four = msgspec.structs.replace(ORDERED, decoys=4)
+    assert sequence_upload_bytes(one, sure, four) <= 1.5 * (own + 7 * (9 + DIM))
