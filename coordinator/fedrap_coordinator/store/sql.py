@@ -201,9 +201,13 @@ class SqlStore:
             raise StoreUnavailable(f"the database cannot be opened: {error}") from error
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._writers, self._engine.dispose)
-        self._readers.shutdown()
+        await asyncio.get_running_loop().run_in_executor(self._writers, self._end)
         self._writers.shutdown()
+
+    def _end(self) -> None:
+        if self._readers is not self._writers:  # whose thread this is
+            self._readers.shutdown()  # a connection that is in use is not closed by `dispose`
+        self._engine.dispose()
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[bool]:
@@ -211,7 +215,14 @@ class SqlStore:
             yield True  # one process has the file
             return
         loop = asyncio.get_running_loop()
-        held = await loop.run_in_executor(self._writers, self._take)
+        taking = loop.run_in_executor(self._writers, self._take)
+        try:
+            held = await asyncio.shield(taking)
+        except asyncio.CancelledError:  # whoever steps was stopped; the lock must not stay taken
+            late = await taking
+            if late is not None:
+                await loop.run_in_executor(self._writers, _give_back, late)
+            raise
         try:
             yield held is not None
         finally:
