@@ -38,15 +38,15 @@ class DpAls:
 
     dim: int = 16
     steps: int = 2
-    most: int = 40  # items that a user adds to in a step
-    alpha: float = 5.0
-    w0: float = 0.3
+    most: int = 20  # items that a user adds to in a step
+    alpha: float = 2.0
+    w0: float = 1.0
     ridge: float = 10.0  # of users, and of items in the units of their noise
     noise: float = 0.0  # z: standard deviation in units of what a user can change
     delta: float = 1e-5
     tau: float = 2.0  # items that the extra weight of recent ones lasts
     floor: float = 0.1
-    scale: float = 10.0
+    scale: float = 1.0
     name: str = "dpals"
 
     @property
@@ -70,7 +70,7 @@ class DpAls:
             lambda done, words: on_progress(done / 2, words),
         )  # fmt: skip
         return choose(
-            [replace(first, scale=one) for one in (10.0, 1.0, 3.0, 30.0)], task, seed,
+            [replace(first, scale=one) for one in (1.0, 0.3, 3.0, 10.0)], task, seed,
             lambda done, words: on_progress((1 + done) / 2, words),
         )  # fmt: skip
 
