@@ -100,6 +100,7 @@ class Sequence:
 
     name: str = "sequence"
     mixed: bool = False  # with the scores of `solve`
+    capacity: bool = True  # k follows the data, as `init` has it; else it is that of `method`
     method: SequenceMethod = METHOD
     learning: SequenceLearning = SequenceLearning()  # noqa: RUF009
     schedule: Schedule = SCHEDULE
@@ -111,6 +112,7 @@ class Sequence:
         """Every hyper-parameter."""
         raw = {
             "method": self.method,
+            "capacity": self.capacity,
             "learning": self.learning,
             "schedule": self.schedule,
             "scoring": self.scoring,
@@ -177,9 +179,9 @@ class Sequence:
         return Cost(self.schedule.rounds, upload, float(download), spared=learnt.spared)
 
     def _for(self, task: Task) -> SequenceMethod:
-        """The settings that follow from the data, as `init` has them; those that were set stay."""
+        """The settings that follow from the data, as `init` has them."""
         method = self.method
-        if method.dim == METHOD.dim:
+        if self.capacity:
             dim = sequence_dim(len(task.train.items), task.items)
             method = msgspec.structs.replace(method, dim=dim)
         if task.ordered:

@@ -58,7 +58,11 @@ BY_ORDER: list[Method] = [
     replace(ITEMKNN_RECENCY, inner=ItemKNN(neighbours=20, shrinkage=5.0)),
     replace(IALS_RECENCY, inner=LEARNERS[0]),
 ]
-_SMALL = Sequence(method=SequenceMethod(dim=16, targets=8), schedule=Schedule(rounds=20, part=0.5))
+_SMALL = Sequence(
+    method=SequenceMethod(dim=16, targets=8),
+    capacity=False,
+    schedule=Schedule(rounds=20, part=0.5),
+)
 OURS: list[Method] = [
     _SMALL,
     replace(

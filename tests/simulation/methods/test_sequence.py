@@ -58,6 +58,13 @@ def test_without_order_there_is_one_flat_kernel() -> None:
     assert np.isfinite(fitted.scores(np.arange(5))).all()
 
 
+def test_k_follows_the_data_unless_it_is_said() -> None:
+    task = planted_split().validation
+    assert isinstance(ALONE, Sequence)
+    assert ALONE._for(task).dim == 16
+    assert replace(ALONE, capacity=True)._for(task).dim == 64
+
+
 def test_settings_are_reached_by_name() -> None:
     made = make_method("fedrap-sequence", {"method.targets": "100", "schedule.rounds": "40"})
     assert isinstance(made, Sequence)
