@@ -7,12 +7,12 @@ has a device, an address, a key or a number of an update.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.sources import Clock
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _BEGIN, _END = "summing", "add_release: committed"  # fault points: a release is made in between
@@ -62,11 +62,11 @@ NO_TRACES = NoTraces()
 
 
 class OpenTelemetryTraces:
-    """Spans of an OpenTelemetry tracer; `now` gives nanoseconds since 1970."""
+    """Spans of an OpenTelemetry tracer. `clock` gives seconds since 1970, as its own does."""
 
-    def __init__(self, tracer: Any, now: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, tracer: Any, clock: Clock) -> None:
         self._tracer = tracer
-        self._now = now
+        self._clock = clock
         self._release: Any = None
 
     @contextmanager
@@ -75,7 +75,7 @@ class OpenTelemetryTraces:
             yield _RequestSpan(span)
 
     def database(self, kind: str, seconds: float) -> None:
-        end = self._now()
+        end = int(self._clock() * 1e9)
         begun = end - int(seconds * 1e9)
         self._tracer.start_span(f"database {kind}", start_time=begun).end(end)
 
@@ -99,7 +99,7 @@ class _RequestSpan:
             self._span.update_name(str(value))
 
 
-def open_traces(environment: Mapping[str, str], version: str) -> Traces:
+def open_traces(environment: Mapping[str, str], version: str, clock: Clock) -> Traces:
     """Traces to where the environment says; none where it says nothing.
 
     Raises:
@@ -119,4 +119,4 @@ def open_traces(environment: Mapping[str, str], version: str) -> Traces:
     about = {"service.name": "fedrap-coordinator", "service.version": version}
     provider = TracerProvider(resource=Resource.create(about))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return OpenTelemetryTraces(provider.get_tracer("fedrap"))
+    return OpenTelemetryTraces(provider.get_tracer("fedrap"), clock)

@@ -15,6 +15,7 @@ from fedrap_coordinator.app import create_app
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.sql import SqlStore
 from testkit.harness import one_cell, serve_app, small_settings
 
@@ -24,7 +25,7 @@ async def test_requests_transactions_and_releases_have_spans_without_any_device(
 ) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    traces = tracing.OpenTelemetryTraces(provider.get_tracer("test"))
+    traces = tracing.OpenTelemetryTraces(provider.get_tracer("test"), SYSTEM.clock)
     store = SqlStore(
         f"sqlite:///{tmp_path}/c.sqlite", reached=traces.reached, observed=traces.database
     )
@@ -54,9 +55,9 @@ async def test_requests_transactions_and_releases_have_spans_without_any_device(
 def test_without_the_variable_there_are_none_and_without_the_extra_a_line_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert tracing.open_traces({}, "1") is tracing.NO_TRACES
+    assert tracing.open_traces({}, "1", SYSTEM.clock) is tracing.NO_TRACES
     for name in [one for one in sys.modules if one.startswith("opentelemetry.exporter")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter", None)
     with pytest.raises(ConfigError, match=r"fedrap-coordinator\[tracing\]"):
-        tracing.open_traces({tracing.ENDPOINT: "http://127.0.0.1:4318"}, "1")
+        tracing.open_traces({tracing.ENDPOINT: "http://127.0.0.1:4318"}, "1", SYSTEM.clock)

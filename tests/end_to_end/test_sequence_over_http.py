@@ -279,9 +279,12 @@ async def test_a_rollback_brings_the_state_of_the_learner_back(tmp_path: Path) -
         assert (state.steps, state.since) == (1, 1)
         await served.app[COORDINATOR].add_items(["new item"])
         await served.app[COORDINATOR].advance()
+        new = (await _released(served)).sequence  # it needs no round
+        assert new is not None
+        assert new.size == 13
+        assert not new.outputs.values[12].any()  # like no other: nothing is known of it
         for device in devices:
             assert (await device.run_round_async()).joined
         after = await _released(served)
         assert after.sequence is not None
         assert after.sequence.size == 13
-        assert not after.sequence.outputs.values[12].any()  # like no other: nothing is known of it

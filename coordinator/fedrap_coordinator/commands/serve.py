@@ -28,6 +28,7 @@ from fedrap_coordinator.http.problems import ServerEvents
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
 from fedrap_coordinator.settings import Settings, server_context
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_coordinator.tracing import open_traces
 from fedrap_core.privacy.statement import guarantee_in_words
@@ -54,7 +55,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     configure_logs()
     logging.getLogger("aiohttp.server").addFilter(ServerEvents())
     keyring = open_keyring(Path(settings.keys))
-    metrics, traces = Metrics(), open_traces(os.environ, program_version())
+    metrics, traces = Metrics(), open_traces(os.environ, program_version(), SYSTEM.clock)
 
     def observed(kind: Literal["read", "write"], seconds: float) -> None:
         metrics.observe_database(kind, seconds)

@@ -73,11 +73,16 @@ function draw(overview) {
   keep("devices", [overview.devices, overview.privacy.spent], () => sections.showDevices(overview));
   keep("catalogue", overview.catalogue, () => { sections.showCatalogue(overview); });
   if (catalogue !== overview.catalogue.version) { catalogue = overview.catalogue.version; findItems(); }
-  // Only a table that is wider than its card says so.
-  for (const box of document.querySelectorAll(".scroll")) box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
+  markWide();
   at("foot").textContent =
     `Task ${overview.task.slice(0, 8)} · method ${overview.method} · fedrap ${overview.program}`;
 }
+
+// Only a table that is wider than its card says so.
+function markWide() {
+  for (const box of document.querySelectorAll(".scroll")) box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
+}
+addEventListener("resize", markWide);
 
 const drawn = new Map();
 function keep(name, value, show) {
@@ -120,6 +125,7 @@ async function findItems(more = false) {
   shown = more ? [...shown, ...found.items] : found.items;
   at("items").replaceChildren(shown.length ? sections.itemTable(shown) : quiet("No item is like that."));
   at("more").hidden = found.items.length < ITEMS;
+  markWide();
 }
 
 async function enter() {
