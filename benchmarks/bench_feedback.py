@@ -59,7 +59,9 @@ class Person:
     unwanted: Rows
 
 
-def read(path: Path, seed: int, validation: bool = False) -> tuple[int, list[Person], list[Rows]]:
+def read(
+    path: Path, seed: int, validation: bool = False, people: int | None = None
+) -> tuple[int, list[Person], list[Rows]]:
     """The number of items, who is asked, and what everybody's C is learnt from."""
     with gzip.open(path, "rt") as file:
         lines = [
@@ -90,6 +92,8 @@ def read(path: Path, seed: int, validation: bool = False) -> tuple[int, list[Per
         kept = np.ones(len(rows), dtype=np.bool_)
         kept[[last, *hidden]] = False
         asked.append(Person(rows[kept], good[kept], int(rows[last]), rows[hidden]))
+    if people is not None and people < len(asked):
+        asked = [asked[place] for place in rng.choice(len(asked), people, replace=False)]
     return len(row_of), asked, histories
 
 
@@ -168,7 +172,7 @@ def choose(arguments: argparse.Namespace) -> dict[str, Any]:
     """The weight of a dislike that costs nothing on validation and moves lists most."""
     changes: dict[float, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for seed in arguments.seeds:
-        items, people, histories = read(arguments.data, seed, validation=True)
+        items, people, histories = read(arguments.data, seed, True, arguments.people)
         common = learn(histories, items, arguments.rounds, arguments.dim, seed)
         base = measure(common, people, only_liked)
         for much in WEIGHTS:
@@ -201,6 +205,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--against", type=float, nargs="*", help="other weights of a dislike")
+    parser.add_argument("--people", type=int, help="how many are asked, at random; all unless said")
     parser.add_argument("--choose", action="store_true", help="the weight, on validation, first")
     arguments = parser.parse_args(argv)
     chosen = choose(arguments) if arguments.choose else None
@@ -213,7 +218,7 @@ def main(argv: list[str] | None = None) -> int:
             rows[name][metric] += values
 
     for seed in arguments.seeds:
-        items, people, histories = read(arguments.data, seed)
+        items, people, histories = read(arguments.data, seed, people=arguments.people)
         common = learn(histories, items, arguments.rounds, arguments.dim, seed)
         add("dislikes not told", measure(common, people, only_liked))
         add("dislikes as views (0.1)", measure(common, people, all_alike))

@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -106,7 +107,8 @@ class Crowd:
                     sealed = device.sealed(offer, one_row(number % ITEMS, DIM))
                     await self._timed("update", connection, device.sends(offer.round, sealed))
                 elif b"stale-model" in body:  # this round trains a newer release
-                    self._release += 1
+                    found = re.search(rb"trains release (\d+)", body)
+                    self._release = int(found[1]) if found else self._release
                     continue
                 break
             free.append(connection)
