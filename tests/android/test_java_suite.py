@@ -19,7 +19,7 @@ from tests.android.java_build import (
     find_java,
 )
 
-CORE_BYTES = 260_000  # with lines in stack traces
+CORE_BYTES = 260_000  # with lines in stack traces; 250_000 is the aim, and it has 256 kB
 NOT_FOR_A_DEVICE = {"learn_step"}  # the coordinator's step on C
 
 
