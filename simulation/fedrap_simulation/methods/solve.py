@@ -24,6 +24,7 @@ from fedrap_coordinator.privacy.recipe import preset_for
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.privacy.accounting import charged_epsilon, charged_noise, noise_for
 from fedrap_core.privacy.banded import optimal_coefficients
+from fedrap_core.questions.estimates import pick
 from fedrap_core.solve.server_step import Learning
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.compiled import Matrix
@@ -40,7 +41,6 @@ LEARNING = Learning(eta=0.2, decay=0.985, memory=0.9)
 SCHEDULE = Schedule(rounds=100, part=0.1)
 SCORING = Scoring()
 VOTERS = 4000  # devices that help to choose the scalars, at most
-LEAD = 0.3  # over sqrt(voters): by which part a candidate must be better than what is in force
 _SHELF: ModelCache[Matrix] = ModelCache()
 # One step at a time from the best so far: (name of the scalar, its candidates).
 LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
@@ -243,15 +243,13 @@ def voters(task: Task, seed: int) -> Rows:
 def pick_by_votes(
     votes: npt.NDArray[np.float64], noise: float = 0.0, rng: np.random.Generator | None = None
 ) -> int:
-    """The candidate with the largest sum of gains, if it clearly beats the first one; else that.
+    """The candidate that the rule of questions takes, `estimates.pick`; 0 is in force.
 
-    `votes` (G, U): each user's gain in [0, 1] under each candidate; the first is in force. Clearly
-    means by more than LEAD/sqrt(U) of its sum, one and a half standard errors of such a difference
-    on ml-100k and lastfm-2k: the best of several close candidates is mostly the luckiest one. With
-    `noise` z the sum gets N(0, z^2·G) per candidate: a vector of G gains has norm sqrt(G) at most.
+    `votes` (G, U): each user's gain in [0, 1] under each candidate. With `noise` z the sum gets
+    N(0, z^2·G) per candidate: a vector of G gains has norm sqrt(G) at most.
     """
     total = votes.sum(axis=1)  # (G,)
-    if noise and rng is not None:
-        total = total + rng.normal(0.0, noise * np.sqrt(len(votes)), len(total))
-    best = int(np.argmax(total))
-    return best if total[best] > total[0] * (1.0 + LEAD / np.sqrt(votes.shape[1])) else 0
+    stddev = noise * np.sqrt(len(votes)) if rng is not None else 0.0
+    if rng is not None and noise:
+        total = total + rng.normal(0.0, stddev, len(total))
+    return pick(total.tolist(), votes.shape[1], float(np.sqrt(2.0) * stddev))
