@@ -170,6 +170,7 @@ class Question(Message, frozen=True, kw_only=True, tag="question"):
     least: Count  # no result from fewer answers
     most: Count  # answers that are taken
     budget: Count  # questions that a device answers at most
+    asked_at: Seconds70
     ends_at: Seconds70
     seal_key: Point
     seal_id: KeyId

@@ -17,6 +17,7 @@ TOKEN_FAILED = "token-failed"  # the app's callable raised; `on_error` gets it
 NOTHING_TO_SHARE = "nothing-to-share"
 ANOTHER_TASK = "another-task"  # an offer that is not for this device
 ALREADY_IN_ROUND = "already-in-round"  # what this device had to give is there
+ALREADY_ANSWERED = "already-answered"  # a question, once and for all
 TOLD_TO_WAIT = "told-to-wait"
 UNREACHABLE = "unreachable"
 NO_RELEASE = "no-release"

@@ -48,8 +48,7 @@ def test_intervals_hold_the_truth(noise: float, devices: int, groups: int) -> No
 
 def test_nothing_is_said_of_fewer_than_the_least() -> None:
     layout = Layout(1, 2, 1)
-    total = sum(layout.vector([(0.5, 0.4)], 0) for _ in range(30))
-    total = total + sum(layout.vector([(0.5, 0.4)], 1) for _ in range(5))
+    total = 30 * layout.vector([(0.5, 0.4)], 0) + 5 * layout.vector([(0.5, 0.4)], 1)
     [[every, light, heavy]] = estimates(total, layout, 0.0, 20)
     assert every is not None
     assert round(every.devices) == 35
