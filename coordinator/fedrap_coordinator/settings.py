@@ -41,6 +41,7 @@ from fedrap_core.plan import (
     sequence_of,
     sequence_scoring,
 )
+from fedrap_core.privacy.accounting import noise_for
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning, noise_length
 from fedrap_core.wire.messages import MOST_PUBLIC, AttributeName
@@ -146,6 +147,23 @@ class PublicCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise ValueError("public: an attribute is named twice")
 
 
+class Questions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What questions about quality may cost a device, and how they are asked.
+
+    Their epsilon is beside that of rounds; the statement has both together.
+    """
+
+    epsilon: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  # of all answers of a device
+    answers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10  # that a device gives at most
+    days: Days = 7.0  # that a question is open
+    least: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 100  # no result from fewer
+    most: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 100_000  # answers that are taken
+
+    def noise(self, delta: float) -> float:
+        """z of each question, so that all answers together cost `epsilon`."""
+        return noise_for(self.epsilon, delta, self.answers)
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything an operator can set."""
 
@@ -173,6 +191,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sealing: Sealing = Sealing()
     releases: Releases = Releases()
     catalogue: PublicCatalogue = PublicCatalogue()
+    questions: Questions = Questions()
     admin: AdminApi = AdminApi()
 
     def __post_init__(self) -> None:

@@ -411,7 +411,7 @@ class RoundDriver:
                 self._adopt(None)
             return
         # A kill -9 may have come before the last keys were destroyed.
-        await self._keys.tidy({self.round.seal_id})
+        await self._tidy({self.round.seal_id})
         due = self.round.tick(self.limits, self._timing.now(self.round))
         if due.phase is not self.round.phase and not await self._move(due.phase):
             return
@@ -441,7 +441,7 @@ class RoundDriver:
     async def _open_round(self) -> None:
         await self._follow_policy()
         if self.model is None or self.is_over:
-            await self._keys.tidy(set())
+            await self._tidy(set())
             return
         self._follow(plan_after(self.model, self._settings))
         stored, now = self.model.stored, self._sources.clock()
@@ -453,8 +453,13 @@ class RoundDriver:
             await self._refresh()
             return
         self._adopt(round_)
-        await self._keys.tidy({seal})
+        await self._tidy({seal})
         log.info("round opened", extra={"step": round_.step, "release": round_.release})
+
+    async def _tidy(self, named: set[bytes]) -> None:
+        """Destroy sealing keys that neither the round nor an open question names."""
+        if self._keys.has_retired:
+            await self._keys.tidy(named | await self._store.question_keys())
 
     async def _move(self, phase: Phase) -> bool:
         """False when another process was faster; the view is fresh then."""

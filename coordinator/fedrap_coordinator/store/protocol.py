@@ -18,6 +18,7 @@ from fedrap_coordinator.domain.decisions import (
     Submission,
     SubmissionResult,
 )
+from fedrap_coordinator.domain.questions import GivenAnswer, QuestionRow, QuestionState
 from fedrap_coordinator.domain.records import (
     AT_ONCE,
     AdminRecord,
@@ -44,6 +45,7 @@ from fedrap_coordinator.domain.records import (
 )
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
 from fedrap_core.plan import Privacy
+from fedrap_core.wire.problems import Problem
 
 
 class Store(Protocol):
@@ -283,6 +285,48 @@ class Store(Protocol):
 
     def quality(self, count: int) -> Awaitable[Sequence[Quality]]:
         """The last numbers, the newest version first."""
+        ...
+
+    # Questions about quality.
+
+    def add_question(self, row: QuestionRow, audit: AuditEntry | None = None) -> Awaitable[None]:
+        """Keep a new question; it is open from now on."""
+        ...
+
+    def questions(self, count: int, only_open: bool = False) -> Awaitable[Sequence[QuestionRow]]:
+        """The last questions, the newest first; or only those that are not over."""
+        ...
+
+    def question(self, question_id: bytes) -> Awaitable[QuestionRow | None]:
+        """One of them."""
+        ...
+
+    def question_keys(self) -> Awaitable[frozenset[bytes]]:
+        """The sealing keys that questions name which are not over."""
+        ...
+
+    def add_answer(
+        self, question_id: bytes, given: GivenAnswer, now: float
+    ) -> Awaitable[Problem | None]:
+        """Count the nonce and keep the sealed answer, or say why not; the same again is fine."""
+        ...
+
+    def sealed_answers(self, question_id: bytes) -> AsyncIterator[Sequence[bytes]]:
+        """The sealed answers to a question in order of device, in bounded chunks."""
+        ...
+
+    def end_question(
+        self,
+        question_id: bytes,
+        state: QuestionState,
+        was: QuestionState,
+        total: bytes = b"",
+        now: float | None = None,
+    ) -> Awaitable[bool]:
+        """Move a question on; False when it is not in `was` any more.
+
+        At its end the noised sum is kept and the sealed answers are destroyed.
+        """
         ...
 
     # The catalogue.

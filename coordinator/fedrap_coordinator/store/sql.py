@@ -22,7 +22,14 @@ from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.domain.records import AuditEntry, Charge, Counts
 from fedrap_coordinator.errors import StoreGone, StoreUnavailable
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store import sql_admin, sql_devices, sql_items, sql_releases, sql_rounds
+from fedrap_coordinator.store import (
+    sql_admin,
+    sql_devices,
+    sql_items,
+    sql_questions,
+    sql_releases,
+    sql_rounds,
+)
 from fedrap_coordinator.store.engine import (
     CONNECTIONS,
     READS,
@@ -284,6 +291,13 @@ class SqlStore:
     add_quality = transaction(sql_releases.add_quality)
     quality = reading(sql_releases.quality)
 
+    add_question = transaction(sql_questions.add_question)
+    questions = reading(sql_questions.questions)
+    question = reading(sql_questions.question)
+    question_keys = reading(sql_questions.question_keys)
+    add_answer = transaction(sql_questions.add_answer)
+    end_question = transaction(sql_questions.end_question)
+
     add_items = transaction(sql_items.add_items)
     import_items = transaction(sql_items.import_items)
     retire_items = transaction(sql_items.retire_items)
@@ -316,6 +330,14 @@ class SqlStore:
             if len(rows) < MANY:
                 return
             after = rows[-1].device
+
+    async def sealed_answers(self, question_id: bytes) -> AsyncIterator[Sequence[bytes]]:
+        after = b""
+        while rows := await self.read(sql_questions.sealed_after, question_id, after, CHUNK):
+            yield [body for _, body in rows]
+            if len(rows) < CHUNK:
+                return
+            after = rows[-1][0]
 
     async def sealed_updates(self, round_id: bytes) -> AsyncIterator[Sequence[bytes]]:
         after = b""

@@ -1,0 +1,221 @@
+"""Asking devices about quality, and what the noised sums of their answers say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedrap_coordinator.admin import documents
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.domain.questions import QuestionRow, QuestionState
+from fedrap_coordinator.errors import ConfigError, Refusal
+from fedrap_coordinator.rounds.questions import read_question
+from fedrap_core.plan import OFF, AnyScoring
+from fedrap_core.privacy.accounting import charged_epsilon
+from fedrap_core.questions.estimates import BlockEstimate, Estimate, estimates
+from fedrap_core.questions.gains import Metric
+from fedrap_core.wire import problems
+from fedrap_core.wire.authority import sign_message
+from fedrap_core.wire.codec import decode, encode
+from fedrap_core.wire.messages import (
+    MOST_QUESTIONS,
+    MOST_RELEASES,
+    MOST_VARIANTS,
+    Question,
+    Release,
+)
+from fedrap_core.wire.question_layout import layout_of, variants_of
+from fedrap_core.wire.releases import MAX_RELEASE_BYTES
+
+DAY = 86_400.0
+GROUPS = ("light", "heavy")
+ASKED = "ask"  # a purpose: somebody wanted to know
+
+
+class QuestionActions:
+    """What an admin does about quality."""
+
+    def __init__(self, admin: AdminActions) -> None:
+        self._admin = admin
+        self._store = admin.store
+        self._asking = admin.settings.questions
+
+    async def ask(
+        self,
+        metric: Metric = "ndcg10",
+        releases: Sequence[int] = (),
+        changes: Sequence[Mapping[str, Any]] = (),
+        *,
+        days: float | None = None,
+        least: int | None = None,
+        light: int = 0,
+        purpose: str = ASKED,
+    ) -> documents.QuestionLine:
+        """Ask about releases (by default the latest), or candidates for the scalars in force.
+
+        `changes` names for each candidate the scalars of the latest release that it has otherwise,
+        those of the sequence part as `sequence.kappa`.
+
+        Raises:
+            ConfigError: there is no such release or scalar, or too many of them.
+            Refusal: too many questions are open.
+        """
+        stored = await self._store.release(None)
+        if stored is None:
+            raise ConfigError("there is no release yet, so there is nothing to ask about")
+        latest = decode(Release, stored.body, MAX_RELEASE_BYTES)
+        versions = list(releases) or [latest.version]
+        await self._check(versions, changes)
+        variants = candidates(latest.scoring, changes) if changes else []
+        rows = await self._store.questions(MOST_QUESTIONS, only_open=True)
+        if len(rows) >= MOST_QUESTIONS:
+            raise Refusal(problems.EXISTS_ALREADY, f"{MOST_QUESTIONS} questions are open already")
+        asking, now, ring = self._asking, self._admin.sources.clock(), self._admin.ring()
+        delta = self._admin.settings.privacy.delta
+        question = Question(
+            task=latest.task,
+            question=self._admin.sources.token_bytes(16),
+            metric=metric,
+            releases=versions,
+            variants=variants or OFF,
+            light=light,
+            noise=asking.noise(delta),
+            delta=delta,
+            least=max(asking.least, least or 0),
+            most=asking.most,
+            budget=asking.answers,
+            asked_at=now,
+            ends_at=now + DAY * (asking.days if days is None else days),
+            seal_key=ring.point(ring.seal_id),
+            seal_id=ring.seal_id,
+        )
+        layout_of(question)  # it makes sense
+        signed = encode(await asyncio.to_thread(sign_message, ring.authority, question))
+        row = QuestionRow(
+            question.question, signed, question.seal_id, now, question.ends_at, question.most,
+            question.budget, purpose,
+        )  # fmt: skip
+        await self._store.add_question(row, self._admin.entry("ask", _target(question)))
+        return question_line(row)
+
+    async def _check(self, versions: Sequence[int], changes: Sequence[Mapping[str, Any]]) -> None:
+        if len(versions) > MOST_RELEASES or len(changes) >= MOST_VARIANTS:
+            raise ConfigError(
+                f"at most {MOST_RELEASES} releases or {MOST_VARIANTS - 1} candidates at once"
+            )
+        if changes and len(versions) > 1:
+            raise ConfigError("candidates are asked about for the latest release alone")
+        known = {row.version for row in await self._store.release_history(1_000_000)}
+        unknown = [version for version in versions if version not in known]
+        if unknown:
+            raise ConfigError(f"there is no release {unknown[0]}")
+
+    async def questions(self, count: int) -> documents.QuestionList:
+        """The last questions, the newest first."""
+        rows = await self._store.questions(count)
+        return documents.QuestionList(questions=[question_line(row) for row in rows])
+
+    async def question(self, question_id: str) -> documents.QuestionLine:
+        """One of them, by its id or the beginning of it.
+
+        Raises:
+            Refusal: there is no such question.
+        """
+        rows = await self._store.questions(100_000)
+        found = [row for row in rows if row.id.hex().startswith(question_id)]
+        if len(found) != 1:
+            raise Refusal(problems.NOT_FOUND, "no question, or several, have that id")
+        return question_line(found[0])
+
+
+def candidates(scoring: AnyScoring, changes: Sequence[Mapping[str, Any]]) -> list[AnyScoring]:
+    """The scalars in force, then each candidate.
+
+    Raises:
+        ConfigError: there is no such scalar, or it cannot have that value.
+    """
+    return [scoring, *(_changed(scoring, one) for one in changes)]
+
+
+def _changed(scoring: AnyScoring, change: Mapping[str, Any]) -> AnyScoring:
+    fields: dict[str, Any] = msgspec.to_builtins(scoring)
+    for name, value in change.items():
+        section, _, inner = name.rpartition(".")
+        place = fields.get(section) if section else fields
+        if not isinstance(place, dict) or inner not in place or inner == "name":
+            raise ConfigError(f"the latest release has no scalar {name!r}")
+        place[inner] = value
+    try:
+        found: AnyScoring = msgspec.convert(fields, AnyScoring)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{json.dumps(dict(change))}: {error}") from error
+    return found
+
+
+def question_line(row: QuestionRow) -> documents.QuestionLine:
+    """A question with what came of it."""
+    question = read_question(row)
+    epsilon = charged_epsilon(1, question.noise, question.delta)
+    return documents.QuestionLine(
+        id=row.id.hex(),
+        state=row.state.value,
+        purpose=row.purpose,
+        metric=question.metric,
+        releases=question.releases,
+        variants=[msgspec.to_builtins(one) for one in variants_of(question)],
+        noise=question.noise,
+        epsilon=documents.finite(epsilon),
+        answers=row.answers,
+        least=question.least,
+        most=question.most,
+        asked_at=row.asked_at,
+        ends_at=row.ends_at,
+        closed_at=row.closed_at,
+        results=results(row, question),
+    )
+
+
+def block_estimates(row: QuestionRow, question: Question) -> list[list[BlockEstimate | None]]:
+    """What the noised sum says, by block and group; nothing before the end."""
+    layout = layout_of(question)
+    if row.state is not QuestionState.ANSWERED:
+        return []
+    total = np.frombuffer(row.total, dtype="<f8")
+    return estimates(total, layout, question.noise * layout.clip, question.least)
+
+
+def results(row: QuestionRow, question: Question) -> list[documents.QuestionResult]:
+    """As a document."""
+    found = []
+    for release, groups in zip(question.releases, block_estimates(row, question), strict=False):
+        names = ("all", *GROUPS)[: len(groups)]
+        found += [_result(release, name, one) for name, one in zip(names, groups, strict=True)]
+    return found
+
+
+def _result(release: int, group: str, one: BlockEstimate | None) -> documents.QuestionResult:
+    if one is None:
+        return documents.QuestionResult(
+            release=release, group=group, devices=None, mean=None, compared=[]
+        )
+    return documents.QuestionResult(
+        release=release,
+        group=group,
+        devices=one.devices,
+        mean=_figure(one.first),
+        compared=[_figure(each) for each in one.differences],
+    )
+
+
+def _figure(one: Estimate) -> documents.Figure:
+    return documents.Figure(value=one.value, low=one.low, high=one.high)
+
+
+def _target(question: Question) -> str:
+    what = f"{len(variants_of(question))} candidates" if variants_of(question) else "releases"
+    return f"{question.metric} of {what} {' '.join(map(str, question.releases))}"
