@@ -158,10 +158,19 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     days: Days = 7.0  # that a question is open
     least: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 100  # no result from fewer
     most: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 100_000  # answers that are taken
+    # Releases after which scalars are chosen by votes anew; 0: only when somebody asks for it.
+    tune_every: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
 
     def noise(self, delta: float) -> float:
         """z of each question, so that all answers together cost `epsilon`."""
         return noise_for(self.epsilon, delta, self.answers)
+
+
+class Adopted(msgspec.Struct, frozen=True, kw_only=True):
+    """Scalars that were chosen by votes, and the settings' own that they stand for."""
+
+    instead_of: Scoring
+    scoring: Scoring
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -232,6 +241,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             mix, longest=part.longest, ordered=part.ordered, taus=part.taus
         )
         return msgspec.structs.replace(self.scoring, sequence=mix)
+
+
+def adopted_settings(settings: Settings, raw: bytes | None) -> Settings:
+    """With the scalars that votes chose, for as long as those they stand for are what is set."""
+    if raw is None:
+        return settings
+    adopted = msgspec.json.decode(raw, type=Adopted)
+    if adopted.instead_of != settings.released_scoring():
+        return settings
+    return msgspec.structs.replace(settings, scoring=adopted.scoring)
 
 
 def load(path: Path | None, environment: Mapping[str, str]) -> Settings:

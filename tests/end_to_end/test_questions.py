@@ -18,7 +18,7 @@ from fedrap_coordinator.admin.question_actions import QuestionActions
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
-from fedrap_coordinator.rounds.questions import read_question
+from fedrap_coordinator.rounds.asking import read_question
 from fedrap_coordinator.settings import Questions
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore

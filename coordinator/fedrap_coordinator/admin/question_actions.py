@@ -8,20 +8,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.actions import AdminActions
-from fedrap_coordinator.domain.questions import QuestionRow, QuestionState
+from fedrap_coordinator.domain.questions import QuestionRow
+from fedrap_coordinator.domain.records import AuditEntry
 from fedrap_coordinator.errors import ConfigError, Refusal
-from fedrap_coordinator.rounds.questions import read_question
-from fedrap_core.plan import OFF, AnyScoring
+from fedrap_coordinator.rounds.asking import Wanted, make_question, read_question
+from fedrap_coordinator.rounds.releases import Model, load_model
+from fedrap_coordinator.rounds.tuning import TUNE, Tuning, block_estimates
+from fedrap_core.plan import AnyScoring, Scoring
 from fedrap_core.privacy.accounting import charged_epsilon
-from fedrap_core.questions.estimates import BlockEstimate, Estimate, estimates
+from fedrap_core.questions.estimates import BlockEstimate, Estimate
 from fedrap_core.questions.gains import Metric
+from fedrap_core.questions.tuning import changed
 from fedrap_core.wire import problems
-from fedrap_core.wire.authority import sign_message
-from fedrap_core.wire.codec import decode, encode
+from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import (
     MOST_QUESTIONS,
     MOST_RELEASES,
@@ -29,12 +31,10 @@ from fedrap_core.wire.messages import (
     Question,
     Release,
 )
-from fedrap_core.wire.question_layout import layout_of, variants_of
+from fedrap_core.wire.question_layout import variants_of
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES
 
-DAY = 86_400.0
 GROUPS = ("light", "heavy")
-ASKED = "ask"  # a purpose: somebody wanted to know
 
 
 class QuestionActions:
@@ -43,7 +43,6 @@ class QuestionActions:
     def __init__(self, admin: AdminActions) -> None:
         self._admin = admin
         self._store = admin.store
-        self._asking = admin.settings.questions
 
     async def ask(
         self,
@@ -54,7 +53,6 @@ class QuestionActions:
         days: float | None = None,
         least: int | None = None,
         light: int = 0,
-        purpose: str = ASKED,
     ) -> documents.QuestionLine:
         """Ask about releases (by default the latest), or candidates for the scalars in force.
 
@@ -75,32 +73,34 @@ class QuestionActions:
         rows = await self._store.questions(MOST_QUESTIONS, only_open=True)
         if len(rows) >= MOST_QUESTIONS:
             raise Refusal(problems.EXISTS_ALREADY, f"{MOST_QUESTIONS} questions are open already")
-        asking, now, ring = self._asking, self._admin.sources.clock(), self._admin.ring()
-        delta = self._admin.settings.privacy.delta
-        question = Question(
-            task=latest.task,
-            question=self._admin.sources.token_bytes(16),
-            metric=metric,
-            releases=versions,
-            variants=variants or OFF,
-            light=light,
-            noise=asking.noise(delta),
-            delta=delta,
-            least=max(asking.least, least or 0),
-            most=asking.most,
-            budget=asking.answers,
-            asked_at=now,
-            ends_at=now + DAY * (asking.days if days is None else days),
-            seal_key=ring.point(ring.seal_id),
-            seal_id=ring.seal_id,
+        wanted = Wanted(versions, metric, variants, light, least or 0, days)
+        ring, sources = self._admin.ring(), self._admin.sources
+        row = await asyncio.to_thread(
+            make_question, wanted, latest.task, self._admin.settings, ring, sources
         )
-        layout_of(question)  # it makes sense
-        signed = encode(await asyncio.to_thread(sign_message, ring.authority, question))
-        row = QuestionRow(
-            question.question, signed, question.seal_id, now, question.ends_at, question.most,
-            question.budget, purpose,
+        await self._store.add_question(row, self._admin.entry("ask", _target(read_question(row))))
+        return question_line(row)
+
+    async def tune(self) -> documents.QuestionLine:
+        """Ask about the first scalar that matters; the coordinator goes on by itself.
+
+        Raises:
+            ConfigError: there is no release to tune.
+            Refusal: it is being tuned.
+        """
+        rows = await self._store.questions(MOST_QUESTIONS, only_open=True)
+        if any(row.purpose.startswith(TUNE) for row in rows):
+            raise Refusal(problems.EXISTS_ALREADY, "a question of the tuning is open already")
+        stored = await self._store.release(None)
+        if stored is None or stored.step == 0:
+            raise ConfigError("nothing was learnt yet, so there is nothing to tune")
+        tuning = Tuning(
+            self._store, self._admin.ring(), self._admin.settings, self._admin.sources,
+            _Latest(load_model(stored)),
         )  # fmt: skip
-        await self._store.add_question(row, self._admin.entry("ask", _target(question)))
+        row = await tuning.begin()
+        if row is None:
+            raise ConfigError("this method has no scalars to tune")
         return question_line(row)
 
     async def _check(self, versions: Sequence[int], changes: Sequence[Mapping[str, Any]]) -> None:
@@ -143,18 +143,22 @@ def candidates(scoring: AnyScoring, changes: Sequence[Mapping[str, Any]]) -> lis
 
 
 def _changed(scoring: AnyScoring, change: Mapping[str, Any]) -> AnyScoring:
-    fields: dict[str, Any] = msgspec.to_builtins(scoring)
-    for name, value in change.items():
-        section, _, inner = name.rpartition(".")
-        place = fields.get(section) if section else fields
-        if not isinstance(place, dict) or inner not in place or inner == "name":
-            raise ConfigError(f"the latest release has no scalar {name!r}")
-        place[inner] = value
+    if not isinstance(scoring, Scoring):
+        raise ConfigError("this method has no scalars to choose from")
     try:
-        found: AnyScoring = msgspec.convert(fields, AnyScoring)
-    except msgspec.ValidationError as error:
+        return changed(scoring, change)
+    except ValueError as error:
         raise ConfigError(f"{json.dumps(dict(change))}: {error}") from error
-    return found
+
+
+class _Latest:
+    """The latest release, for an act that only asks."""
+
+    def __init__(self, model: Model) -> None:
+        self.model: Model | None = model
+
+    async def adopt_scoring(self, scoring: Scoring, entry: AuditEntry) -> None:
+        raise AssertionError("the coordinator adopts, not the command line")
 
 
 def question_line(row: QuestionRow) -> documents.QuestionLine:
@@ -178,15 +182,6 @@ def question_line(row: QuestionRow) -> documents.QuestionLine:
         closed_at=row.closed_at,
         results=results(row, question),
     )
-
-
-def block_estimates(row: QuestionRow, question: Question) -> list[list[BlockEstimate | None]]:
-    """What the noised sum says, by block and group; nothing before the end."""
-    layout = layout_of(question)
-    if row.state is not QuestionState.ANSWERED:
-        return []
-    total = np.frombuffer(row.total, dtype="<f8")
-    return estimates(total, layout, question.noise * layout.clip, question.least)
 
 
 def results(row: QuestionRow, question: Question) -> list[documents.QuestionResult]:

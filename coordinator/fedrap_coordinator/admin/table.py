@@ -297,6 +297,11 @@ ASK = Action(
         a.metric, a.releases, a.candidates, days=a.days, least=a.least, light=a.light
     ),
 )  # fmt: skip
+TUNE = Action(
+    "tune", "ask", "post", "/admin/v1/questions/tune",
+    "Choose scalars by votes, one question after the other.",
+    Nothing, d.QuestionLine, lambda admin, _: QuestionActions(admin).tune(),
+)  # fmt: skip
 QUESTIONS = Action(
     "questions", "quality", "get", "/admin/v1/questions", "What devices were asked, and said.",
     Rows, d.QuestionList, lambda admin, a: QuestionActions(admin).questions(a.limit),
@@ -326,7 +331,7 @@ ACTIONS: tuple[Action[Any, Any], ...] = (
     STATUS, DASHBOARD, ROUNDS, DEVICES, REVOKE, TOKENS, LEDGER, CHARGES, POLICY,
     CHANGE_POLICY, ISSUERS, ADD_ISSUER,
     REMOVE_ISSUER, KEYS, ROTATE_KEYS, AUDIT, RELEASES, ROLL_BACK, ITEMS, IMPORT_ITEMS,
-    RETIRE_ITEMS, QUALITY, NOTE_QUALITY, ASK, QUESTIONS, QUESTION,
+    RETIRE_ITEMS, QUALITY, NOTE_QUALITY, ASK, TUNE, QUESTIONS, QUESTION,
     ADMINS, ADD_ADMIN, REMOVE_ADMIN, RECOVER,
 )  # fmt: skip
 SERVED = tuple(action for action in ACTIONS if action.path)  # over HTTP

@@ -89,6 +89,7 @@ def add_operator_commands(commands: Any) -> None:
     asked.add_argument(
         "--light", type=int, default=0, help="show users with at most so many interactions apart"
     )
+    add_action(quality, "tune", "let devices choose scalars, question by question", _quality_tune)
     shown = add_action(quality, "show", "what came of a question", _quality_show)
     shown.add_argument("question", help="its id, or the beginning of it")
 
@@ -278,6 +279,15 @@ def _quality_ask(arguments: argparse.Namespace) -> int:
         arguments.light,
     )
     found = act(arguments, table.ASK, wanted)
+    if arguments.json:
+        print_json(found)
+        return 0
+    show(_question_in_words(found))
+    return 0
+
+
+def _quality_tune(arguments: argparse.Namespace) -> int:
+    found = act(arguments, table.TUNE, table.Nothing())
     if arguments.json:
         print_json(found)
         return 0

@@ -22,6 +22,7 @@ from fedrap_coordinator.rounds.ingest import Ingest
 from fedrap_coordinator.rounds.questions import OpenQuestions
 from fedrap_coordinator.rounds.releases import EncodedRelease, Model, next_model
 from fedrap_coordinator.rounds.slots import Slots
+from fedrap_coordinator.rounds.tuning import Tuning
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
@@ -60,8 +61,14 @@ class Coordinator:
         )
         self._ingest = Ingest(store, aggregator, settings, keyring.authority, sources.clock)
         self._slots = Slots(self._driver, self._ingest, keyring, settings, sources)
+        self._tuning = Tuning(store, keyring, settings, sources, self._driver)
         self._questions = OpenQuestions(
-            store, keyring, self._ingest, sources, self._slots.limit_rate
+            store,
+            keyring,
+            self._ingest,
+            sources,
+            self._slots.limit_rate,
+            self._tuning.advance,
         )
         self._downloads = Downloads(store, settings, self._driver, keyring.authority)
 

@@ -15,6 +15,7 @@ import math
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
@@ -35,15 +36,16 @@ from fedrap_coordinator.rounds.releases import (
     next_model,
     plan_after,
     publish,
+    rescored_model,
     unscaled,
     with_state,
     without_state,
 )
-from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.settings import Adopted, Settings, adopted_settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import BrokenModel
-from fedrap_core.plan import Plan
+from fedrap_core.plan import Plan, Scoring
 from fedrap_core.privacy.mechanisms import NO_SETS
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.authority import read_entry
@@ -266,6 +268,30 @@ class RoundDriver:
         self._next_look = -math.inf
         await self.advance()
 
+    async def adopt_scoring(self, scoring: Scoring, entry: AuditEntry) -> None:
+        """These scalars are in force from now on.
+
+        Where no round is at work they are published at once, as a release of nothing else; else
+        the round's own release brings them.
+        """
+        own = self._settings.released_scoring()
+        assert isinstance(own, Scoring)
+        await self._store.adopt(
+            msgspec.json.encode(Adopted(instead_of=own, scoring=scoring)), entry
+        )
+        async with self._turn, self._store.alone() as mine:
+            if not mine:
+                return
+            await self._refresh()
+            if self.model is None or not self._is_idle() or self.model.message.scoring == scoring:
+                return
+            model = self.model
+            if model.common.sequence is not None:
+                model = with_state(model, await self._store.learner(model.stored.version))
+            made = await asyncio.to_thread(rescored_model, model, scoring)
+            said = AuditEntry(self._sources.clock(), "coordinator", "publish-scalars", "", "done")
+            await self._publish_again(made, model, said)
+
     async def _publish_items(self) -> None:
         """A release for a catalogue that changed, where no round will make one soon.
 
@@ -298,9 +324,13 @@ class RoundDriver:
         if model.common.sequence is not None:
             model = with_state(model, await self._store.learner(model.stored.version))
         made = await asyncio.to_thread(grown_model, model, extent, attributes)
-        made = await asyncio.to_thread(self._published, made, model, self._sources.clock())
         items = f"{extent.items - model.common.size} new"
         entry = AuditEntry(self._sources.clock(), "coordinator", "publish-items", items, "done")
+        await self._publish_again(made, model, entry)
+
+    async def _publish_again(self, made: Model, before: Model, entry: AuditEntry) -> None:
+        """A new version of the same step: what everybody knows, and something beside C."""
+        made = await asyncio.to_thread(self._published, made, before, self._sources.clock())
         try:
             await self._store.roll_back(made.stored, entry)
         except AlreadyReleased:  # another process was faster
@@ -309,7 +339,8 @@ class RoundDriver:
         await self._keep_entry(made)
         self.model = without_state(made)
         self._adopt(None)
-        log.info("items released", extra={"version": made.stored.version, "items": extent.items})
+        said = {"version": made.stored.version, "items": made.common.size, "why": entry.action}
+        log.info("released without a round", extra=said)
 
     async def run(self, tick: float) -> None:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""
@@ -526,8 +557,9 @@ class RoundDriver:
         if model.common.sequence is not None:
             model = with_state(model, await self._store.learner(model.stored.version))
         total = unscaled(summed.total, self.plan.method)
+        settings = adopted_settings(self._settings, await self._store.adopted())
         made = await asyncio.to_thread(
-            self._learn, self.task, model, total, extent, self._settings, summed.clip, attributes
+            self._learn, self.task, model, total, extent, settings, summed.clip, attributes
         )
         stored = dataclasses.replace(made.stored, updates=summed.updates)
         made = dataclasses.replace(made, stored=stored)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from fedrap_coordinator.domain.questions import GivenAnswer, QuestionRow, Questi
 from fedrap_coordinator.errors import Refusal, StoreGone, refusal_of
 from fedrap_coordinator.identity.authentication import SignedRequest
 from fedrap_coordinator.keyring import Keyring
+from fedrap_coordinator.rounds.asking import read_question
 from fedrap_coordinator.rounds.ingest import Ingest
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
@@ -44,11 +45,6 @@ TICK_SECONDS = 5.0
 _LIST_SECONDS = 2.0  # that the list of open questions may be old
 
 
-def read_question(row: QuestionRow) -> Question:
-    """The question of a row."""
-    return decode(Question, decode(Signed, row.signed).body)
-
-
 class OpenQuestions:
     """What devices ask and send about questions, and the timer that sums them up."""
 
@@ -59,8 +55,10 @@ class OpenQuestions:
         ingest: Ingest,
         sources: Sources,
         limit_rate: Callable[[bytes], None],
+        after: Callable[[], Awaitable[None]],
     ) -> None:
-        """`limit_rate` raises for a device that asks too often."""
+        """`limit_rate` raises for a device that asks too often; `after` follows what ended."""
+        self._after = after
         self._limit_rate = limit_rate
         self._store = store
         self._keyring = keyring
@@ -139,6 +137,7 @@ class OpenQuestions:
         for row in await self._store.questions(1000, only_open=True):
             if row.is_due(now):
                 ended += await self._end(row, now)
+        await self._after()
         return ended
 
     async def _end(self, row: QuestionRow, now: float) -> bool:

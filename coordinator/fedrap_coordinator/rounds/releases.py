@@ -211,6 +211,15 @@ def grown_model(model: Model, extent: Extent, attributes: Sequence[Attribute] = 
     return restored_model(target, model.stored, attributes, size)
 
 
+def rescored_model(model: Model, scoring: Scoring) -> Model:
+    """`model` again under the next version, with other scalars; nothing else changes."""
+    again = restored_model(model, model.stored)
+    m, common = again.message, again.common
+    withheld = ~served_rows(m.withheld, m.size)
+    message = pack_release(m.task, m.step, common, m.catalogue, scoring, m.clip, withheld)
+    return _unsigned(replace(again.stored, body=encode(message)), common, message)
+
+
 def _scoring_of(latest: Release, past: Release) -> AnyScoring:
     """Today's scoring, but window and kernels of the sequence part are those of its rows."""
     if not (isinstance(latest.scoring, Scoring) and isinstance(past.scoring, Scoring)):

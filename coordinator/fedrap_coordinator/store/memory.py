@@ -107,6 +107,7 @@ class MemoryStore:
     _secrets: dict[str, bytes] = field(default_factory=dict)
     _task: bytes | None = None
     _policy: bytes | None = None
+    _adopted: bytes | None = None
     _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
     _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
 
@@ -144,6 +145,13 @@ class MemoryStore:
         if mine:
             self._policy = policy
         return self._written(audit, mine)
+
+    async def adopted(self) -> bytes | None:
+        return self._adopted
+
+    async def adopt(self, scalars: bytes, audit: AuditEntry | None = None) -> None:
+        self._adopted = scalars
+        self._written(audit, True)
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         return self._secrets.setdefault(name, fresh)
@@ -479,6 +487,13 @@ class MemoryStore:
             kept[given.device] = _Kept(given.digest, given.body)
             self._questions[question_id] = replace(row, answers=row.answers + 1)
         return decision.problem
+
+    async def note_question(self, question_id: bytes, purpose: str, was: str) -> bool:
+        row = self._questions[question_id]
+        if row.purpose != was:
+            return False
+        self._questions[question_id] = replace(row, purpose=purpose)
+        return True
 
     async def sealed_answers(self, question_id: bytes) -> AsyncIterator[Sequence[bytes]]:
         kept = self._answers[question_id]

@@ -96,6 +96,14 @@ class Store(Protocol):
         """Another policy is in force from now on; False when `was` is not in force any more."""
         ...
 
+    def adopted(self) -> Awaitable[bytes | None]:
+        """The scalars that votes chose last, as the coordinator wrote them down."""
+        ...
+
+    def adopt(self, scalars: bytes, audit: AuditEntry | None = None) -> Awaitable[None]:
+        """These are chosen from now on."""
+        ...
+
     def secret(self, name: str, fresh: bytes) -> Awaitable[bytes]:
         """A value that all processes share; `fresh` is kept if there was none."""
         ...
@@ -309,6 +317,10 @@ class Store(Protocol):
         self, question_id: bytes, given: GivenAnswer, now: float
     ) -> Awaitable[Problem | None]:
         """Count the nonce and keep the sealed answer, or say why not; the same again is fine."""
+        ...
+
+    def note_question(self, question_id: bytes, purpose: str, was: str) -> Awaitable[bool]:
+        """Another word for why it was asked; False when `was` is not its word any more."""
         ...
 
     def sealed_answers(self, question_id: bytes) -> AsyncIterator[Sequence[bytes]]:

@@ -87,6 +87,17 @@ def _change_policy(
     return sql_admin.audited(db, audit, changed.rowcount == 1)
 
 
+def _adopted(db: sa.Connection) -> bytes | None:
+    kept = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "adopted"))
+    return None if kept is None else bytes(kept)
+
+
+def _adopt(db: sa.Connection, scalars: bytes, audit: AuditEntry | None = None) -> None:
+    insert_once(db, t.meta, name="adopted", value=scalars)
+    db.execute(t.meta.update().where(t.meta.c.name == "adopted").values(value=scalars))
+    sql_admin.audited(db, audit, None)
+
+
 def _secret(db: sa.Connection, name: str, fresh: bytes) -> bytes:
     insert_once(db, t.meta, name=name, value=fresh)
     kept = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == name))
@@ -258,6 +269,8 @@ class SqlStore:
     secret = transaction(_secret)
     policy = transaction(_policy)
     change_policy = transaction(_change_policy)
+    adopted = reading(_adopted)
+    adopt = transaction(_adopt)
     counts = reading(_counts)
 
     add_tokens = transaction(sql_devices.add_tokens)
@@ -296,6 +309,7 @@ class SqlStore:
     question = reading(sql_questions.question)
     question_keys = reading(sql_questions.question_keys)
     add_answer = transaction(sql_questions.add_answer)
+    note_question = transaction(sql_questions.note_question)
     end_question = transaction(sql_questions.end_question)
 
     add_items = transaction(sql_items.add_items)

@@ -111,6 +111,13 @@ def end_question(
     return True
 
 
+def note_question(db: sa.Connection, question_id: bytes, purpose: str, was: str) -> bool:
+    """False when `was` is not its word any more."""
+    q = t.question.c
+    moved = t.question.update().where(q.id == question_id, q.purpose == was)
+    return db.execute(moved.values(purpose=purpose)).rowcount == 1
+
+
 def sealed_after(
     db: sa.Connection, question_id: bytes, after: bytes, count: int
 ) -> Sequence[tuple[bytes, bytes]]:

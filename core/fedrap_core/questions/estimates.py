@@ -30,6 +30,7 @@ class Estimate:
 
     value: float
     error: float  # standard error: sampling and noise
+    noise: float = 0.0  # standard error of the noise alone
 
     @property
     def low(self) -> float:
@@ -73,7 +74,7 @@ def _mean(total: float, squares: float, devices: float, stddev: float, *, signed
     unsure = stddev / (ROUGH * devices)
     variance = min(max(0.0, seen + unsure), max(0.0, largest)) if stddev else max(0.0, seen)
     noise = stddev / devices * math.hypot(1.0, mean / ROUGH)
-    return Estimate(mean, math.sqrt(variance / devices + noise**2))
+    return Estimate(mean, math.sqrt(variance / devices + noise**2), noise)
 
 
 def estimates(

@@ -25,6 +25,7 @@ from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.privacy.accounting import charged_epsilon, charged_noise, noise_for
 from fedrap_core.privacy.banded import optimal_coefficients
 from fedrap_core.questions.estimates import pick
+from fedrap_core.questions.tuning import LADDER, ORDER
 from fedrap_core.solve.server_step import Learning
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.compiled import Matrix
@@ -42,14 +43,6 @@ SCHEDULE = Schedule(rounds=100, part=0.1)
 SCORING = Scoring()
 VOTERS = 4000  # devices that help to choose the scalars, at most
 _SHELF: ModelCache[Matrix] = ModelCache()
-# One step at a time from the best so far: (name of the scalar, its candidates).
-LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
-    ("tau", (2.0, 1.0, 4.0)),
-    ("gamma", (0.1, 0.03, 0.3)),
-    ("ridge", (60.0, 30.0, 120.0)),
-    ("w0", (0.5, 0.2, 1.0)),
-    ("rho", (0.3, 0.0, 0.1, 1.0)),
-)
 # Where things are bought again, a habit is longer than a mood, and a user's own items count by D.
 AGAIN = {"alpha": 0.3, "beta": 1.0, "gamma": 1.0, "tau": 10.0, "sigma": 4.0, "recent": 200}
 AGAIN_LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
@@ -129,7 +122,7 @@ class Solve:
         best, kept = self._scoring(task), None
         ladder = AGAIN_LADDER if task.repeats else LADDER
         for rung, (name, values) in enumerate(ladder):
-            if (not task.ordered and name in ("gamma", "tau")) or (
+            if (not task.ordered and name in ORDER) or (
                 not self.personal and name in ("rho", "sigma")
             ):
                 continue
