@@ -22,6 +22,7 @@ from spec import (
     cases_codec,
     cases_crypto,
     cases_identity,
+    cases_questions,
     cases_releases,
     cases_rounds,
     cases_sequence,
@@ -32,6 +33,7 @@ from spec.vector_format import File, differences, to_text
 FOLDER = Path(__file__).resolve().parent / "vectors"
 PLAIN: dict[str, Callable[[], File]] = {
     "accounting": cases_solve.accounting,
+    "answers": cases_questions.answers,
     "bad_calls": cases_calls.bad_calls,
     "codec": cases_codec.codec,
     "delta": cases_releases.deltas,

@@ -18,11 +18,14 @@ import pytest
 from fedrap.rounds import ledger
 from fedrap_core import errors, plan
 from fedrap_core.model import CommonItems, History, SequenceRows
+from fedrap_core.paper.sampling import private_stream
 from fedrap_core.parts import more_parts
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.privacy.accounting import charged_epsilon, charged_noise
 from fedrap_core.privacy.mechanisms import clip_share, clip_to_norm
 from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.questions.answers import Layout, pack
+from fedrap_core.questions.gains import METRICS, ReleaseGains, gains_of
 from fedrap_core.ranking import diversified, explain, rank
 from fedrap_core.sequence.device_share import (
     answer,
@@ -412,6 +415,28 @@ def replay_sequence_ranking(case: Case) -> None:
     _near(why.personal, case["reason_personal"])
     _near(why.sequence, case["reason_sequence"])
     _near(why.popularity, case["reason_popularity"])
+
+
+def replay_answers(case: Case) -> None:
+    if "rank" in case:
+        _near(gains_of(case["rank"]), case["gains"])
+    elif "ranks" in case:
+        gains = ReleaseGains(1)
+        for own, popular in case["ranks"]:
+            gains = gains.with_ranks(own, popular)
+        assert gains.count == case["count"]
+        _near([gains.own, gains.popular], [case["own"], case["popular"]])
+        for metric in METRICS:
+            _near(gains.means(metric), case["means"][metric])
+    elif "layout" in case:
+        layout = Layout(*case["layout"])
+        _near(layout.clip, case["clip"])
+        answer = layout.vector(case["gains"], case["group"])
+        assert pack(answer).hex() == case["answer"]
+    else:
+        key, name = _bytes(case, "private_key", "question")
+        (uniform,) = private_stream(key, b"question " + name)(1)
+        _near(case["asked_at"] + 0.9 * uniform * (case["ends_at"] - case["asked_at"]), case["at"])
 
 
 def _part(stored: Case) -> SequenceRows:

@@ -183,6 +183,7 @@ async def test_an_answer_of_another_shape_is_refused(tmp_path: Path, plaintext: 
             assert answer.problem in ("wrong-shape", "not-finite")
 
 
+@pytest.mark.spec("14.4")
 async def test_a_lie_moves_the_sum_by_the_clip_at_most(tmp_path: Path) -> None:
     async with world(tmp_path, 2) as w:
         player, question, path = await hostile(w)
@@ -209,6 +210,7 @@ async def test_hostile_bytes_are_refused(tmp_path: Path, body: bytes) -> None:
         assert row.answers == 0
 
 
+@pytest.mark.spec("14.5")
 async def test_a_budget_is_the_coordinators_too(tmp_path: Path) -> None:
     """A device that answers more often than it may is refused, whatever it thinks."""
     async with world(tmp_path, 2, cap=1) as w:

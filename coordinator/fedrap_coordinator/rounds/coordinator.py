@@ -256,7 +256,9 @@ class Coordinator:
         driver = self._driver
         released = 0 if driver.model is None else driver.model.stored.step
         limits = driver.settings.round
-        return privacy_document(driver.plan, limits, driver.task, released, states)
+        return privacy_document(
+            driver.plan, limits, driver.task, released, states, self._settings.questions
+        )
 
     async def add_items(self, items: Sequence[str]) -> int:
         """New items get rows at once, and numbers in C with the next release.

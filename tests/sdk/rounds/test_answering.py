@@ -60,6 +60,7 @@ def record(device: FedRap, clock: Clock, *items: str) -> None:
         device.record(item)
 
 
+@pytest.mark.spec("14.2", "14.3")
 def test_the_rank_is_that_of_the_list_shown_before(
     device: FedRap, fake: FakeCoordinator, clock: Clock
 ) -> None:
@@ -149,6 +150,7 @@ def test_to_measure_needs_to_train(tmp_path: Path, fake: FakeCoordinator, clock:
                 device.consent(policy="2026", measure=True, **answer)
 
 
+@pytest.mark.spec("14.6")
 def test_each_question_is_answered_once_and_charged(
     device: FedRap, fake: FakeCoordinator, clock: Clock
 ) -> None:
@@ -232,6 +234,7 @@ def test_the_budget_of_questions_ends(device: FedRap, fake: FakeCoordinator) -> 
     assert device.answer_questions() == 3
 
 
+@pytest.mark.spec("14.1")
 def test_devices_answer_at_moments_of_their_own(fake: FakeCoordinator, clock: Clock) -> None:
     question = fake.ask(seconds=1000.0)
     times = [answer_time(bytes([key]) * 32, question) for key in range(100)]
