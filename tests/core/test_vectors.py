@@ -308,7 +308,10 @@ def replay_ledger(case: Case) -> None:
     for one in case["entries"]:
         rule = msgspec.convert(one["privacy"], plan.Privacy)
         entries.append(ledger.Entry(one["step"], b"", rule.charged_noise, rule.delta, 0.0, rule))
-    limits = {**case["floor"], "max_epsilon": float(case["floor"]["max_epsilon"])}
+    limits: dict[str, Any] = {
+        name: float(value) if isinstance(value, str) else value
+        for name, value in case["floor"].items()
+    }
     floor, offered = ledger.Floor(**limits), msgspec.convert(case["plan"], plan.Plan)
     assert ledger.why_not(entries, case["step"], offered, floor) == case["answer"]
     assert len(ledger.charged_steps(entries)) == case["charged"]

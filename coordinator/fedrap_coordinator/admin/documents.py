@@ -423,6 +423,7 @@ class Dashboard(Answer):
     rounds: list[RoundLine]
     releases: list[ReleaseLine]
     quality: list[QualityLine]
+    questions: list[QuestionLine]
     privacy: dict[str, Any]  # the statement of /v1/privacy, and what was spent
     devices: DeviceFigures
     catalogue: CatalogueFigures

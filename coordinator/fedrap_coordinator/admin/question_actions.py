@@ -7,19 +7,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.actions import AdminActions
-from fedrap_coordinator.domain.questions import QuestionRow
+from fedrap_coordinator.admin.quality import question_line
 from fedrap_coordinator.domain.records import AuditEntry
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.rounds.asking import Wanted, make_question, read_question
 from fedrap_coordinator.rounds.releases import Model, load_model
-from fedrap_coordinator.rounds.tuning import TUNE, Tuning, block_estimates
+from fedrap_coordinator.rounds.tuning import TUNE, Tuning
 from fedrap_core.plan import AnyScoring, Scoring
-from fedrap_core.privacy.accounting import charged_epsilon
-from fedrap_core.questions.estimates import BlockEstimate, Estimate
 from fedrap_core.questions.gains import Metric
 from fedrap_core.questions.tuning import changed
 from fedrap_core.wire import problems
@@ -33,8 +29,6 @@ from fedrap_core.wire.messages import (
 )
 from fedrap_core.wire.question_layout import variants_of
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES
-
-GROUPS = ("light", "heavy")
 
 
 class QuestionActions:
@@ -159,56 +153,6 @@ class _Latest:
 
     async def adopt_scoring(self, scoring: Scoring, entry: AuditEntry) -> None:
         raise AssertionError("the coordinator adopts, not the command line")
-
-
-def question_line(row: QuestionRow) -> documents.QuestionLine:
-    """A question with what came of it."""
-    question = read_question(row)
-    epsilon = charged_epsilon(1, question.noise, question.delta)
-    return documents.QuestionLine(
-        id=row.id.hex(),
-        state=row.state.value,
-        purpose=row.purpose,
-        metric=question.metric,
-        releases=question.releases,
-        variants=[msgspec.to_builtins(one) for one in variants_of(question)],
-        noise=question.noise,
-        epsilon=documents.finite(epsilon),
-        answers=row.answers,
-        least=question.least,
-        most=question.most,
-        asked_at=row.asked_at,
-        ends_at=row.ends_at,
-        closed_at=row.closed_at,
-        results=results(row, question),
-    )
-
-
-def results(row: QuestionRow, question: Question) -> list[documents.QuestionResult]:
-    """As a document."""
-    found = []
-    for release, groups in zip(question.releases, block_estimates(row, question), strict=False):
-        names = ("all", *GROUPS)[: len(groups)]
-        found += [_result(release, name, one) for name, one in zip(names, groups, strict=True)]
-    return found
-
-
-def _result(release: int, group: str, one: BlockEstimate | None) -> documents.QuestionResult:
-    if one is None:
-        return documents.QuestionResult(
-            release=release, group=group, devices=None, mean=None, compared=[]
-        )
-    return documents.QuestionResult(
-        release=release,
-        group=group,
-        devices=one.devices,
-        mean=_figure(one.first),
-        compared=[_figure(each) for each in one.differences],
-    )
-
-
-def _figure(one: Estimate) -> documents.Figure:
-    return documents.Figure(value=one.value, low=one.low, high=one.high)
 
 
 def _target(question: Question) -> str:
