@@ -40,6 +40,7 @@ from fedrap_core.plan import (
     SolveMethod,
     sequence_of,
     sequence_scoring,
+    trend_of,
 )
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning, noise_length
@@ -205,14 +206,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """What devices need to recommend, as it travels with a release."""
         if isinstance(self.method, PaperMethod):
             return PaperScoring(seed=self.method.seed)
-        part = sequence_of(self.method)
+        part, scoring = sequence_of(self.method), self.scoring
+        if trend_of(self.method) is None:
+            scoring = msgspec.structs.replace(scoring, trend=OFF)
         if part is None:
-            return msgspec.structs.replace(self.scoring, sequence=OFF)
+            return msgspec.structs.replace(scoring, sequence=OFF)
         mix = sequence_scoring(self.scoring) or SequenceScoring()
         mix = msgspec.structs.replace(
             mix, longest=part.longest, ordered=part.ordered, taus=part.taus
         )
-        return msgspec.structs.replace(self.scoring, sequence=mix)
+        return msgspec.structs.replace(scoring, sequence=mix)
 
 
 def load(path: Path | None, environment: Mapping[str, str]) -> Settings:

@@ -78,6 +78,14 @@ class SequenceMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return len(self.taus) if self.ordered else 1
 
 
+class TrendMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The device's side of the trend: what it touched lately; trend.py has the formulas."""
+
+    half_days: Annotated[float, msgspec.Meta(ge=0.01, le=3650)] = 7.0  # a touch counts half then
+    # What a touch of just now is before the clip: how much of S the trend may take.
+    scale: Positive = 1.0
+
+
 class Scoring(
     msgspec.Struct,
     frozen=True,
@@ -102,6 +110,7 @@ class Scoring(
     sigma: Positive = 1.0  # how far D is trusted with a single interaction
     recent: Annotated[int, msgspec.Meta(ge=0, le=5000)] = 50  # newest items that own a row in D
     sequence: SequenceScoring | Off = OFF
+    trend: NotNegative | Off = OFF  # how much counts what was touched lately
 
 
 class PaperScoring(
@@ -140,6 +149,7 @@ class SolveMethod(
     gamma: NotNegative = 0.1
     tau: Positive = 3.0
     sequence: SequenceMethod | Off = OFF  # the second part, learnt in the same rounds
+    trend: TrendMethod | Off = OFF  # what was touched lately, of the same rounds
 
 
 class PaperMethod(
@@ -235,6 +245,18 @@ def sequence_scoring(scoring: AnyScoring) -> SequenceScoring | None:
     """How the sequence part is scored; None where it is off."""
     part = scoring.sequence if isinstance(scoring, Scoring) else OFF
     return None if part is OFF else part
+
+
+def trend_of(method: Method) -> TrendMethod | None:
+    """The trend of a method; None where it is off."""
+    part = method.trend if isinstance(method, SolveMethod) else OFF
+    return None if part is OFF else part
+
+
+def trend_weight(scoring: AnyScoring) -> float:
+    """What the trend counts in scores; 0 where it is off."""
+    weight = scoring.trend if isinstance(scoring, Scoring) else OFF
+    return 0.0 if weight is OFF else weight
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -32,6 +32,7 @@ from fedrap_coordinator.rounds.releases import (
     first_model,
     grown_model,
     load_model,
+    needs_state,
     next_model,
     plan_after,
     publish,
@@ -68,9 +69,13 @@ class Learn(Protocol):
         settings: Settings,
         clip: float,
         attributes: Sequence[Attribute],
+        at: float,
         /,
     ) -> Model:
-        """The version after `model`; raises BrokenModel when the sum gives no usable C."""
+        """The version after `model`, of a round opened `at`.
+
+        Raises BrokenModel when the sum gives no usable C.
+        """
         ...
 
 
@@ -295,7 +300,7 @@ class RoundDriver:
 
     async def _publish_grown(self, model: Model, extent: Extent) -> None:
         attributes = await self._store.shared_attributes(model.common.size)
-        if model.common.sequence is not None:
+        if needs_state(self._settings.method, model.common):
             model = with_state(model, await self._store.learner(model.stored.version))
         made = await asyncio.to_thread(grown_model, model, extent, attributes)
         made = await asyncio.to_thread(self._published, made, model, self._sources.clock())
@@ -518,12 +523,13 @@ class RoundDriver:
         )
         self._reached("summed")
         attributes = await self._store.shared_attributes(model.common.size)  # of items that are new
-        if model.common.sequence is not None:
+        if needs_state(self._settings.method, model.common):
             model = with_state(model, await self._store.learner(model.stored.version))
         total = unscaled(summed.total, self.plan.method)
         made = await asyncio.to_thread(
-            self._learn, self.task, model, total, extent, self._settings, summed.clip, attributes
-        )
+            self._learn, self.task, model, total, extent, self._settings, summed.clip, attributes,
+            round_.opened_at,
+        )  # fmt: skip
         stored = dataclasses.replace(made.stored, updates=summed.updates)
         made = dataclasses.replace(made, stored=stored)
         self._reached("learnt")

@@ -220,7 +220,8 @@ final class RoundRunner {
     private Prepared prepare(Offer offer, Plan plan, Credentials credentials, LocalModel model) {
         RoundShare share =
                 RoundShare.compute(
-                        plan, model.common, model.gram(), state.history(), trainer, new SecureRandom());
+                        plan, model.common, model.gram(), state.history(), state.now(), trainer,
+                        new SecureRandom());
         byte[] body = Sealing.seal(offer, credentials.device, share.plaintext);
         Ledger.Entry entry = new Ledger.Entry(offer.step, offer.round, state.now(), plan.privacy);
         return new Prepared(offer.round, body, entry, share.loss);
