@@ -77,11 +77,17 @@ def follow_trend(
     return TrendState(total, left**2 * before.variance + spread**2, now)
 
 
+def faded_trend(state: TrendState, at: float, half_days: float) -> TrendState:
+    """T at a later time at which no round has said anything."""
+    nothing = RowPart(np.zeros(0, dtype=np.int64), np.zeros((0, 1)))
+    return follow_trend(state, nothing, 0.0, at, half_days, len(state.touches))
+
+
 def trend_of_items(state: TrendState) -> Vector | None:
-    """t: (m,); None where hardly an item stands above its noise."""
+    """t: (m,); None where hardly an item stands above its noise, or all has faded."""
     floor = max(1.0, LOUD * math.sqrt(state.variance))
     heard = state.touches > floor  # (m,)
-    if state.variance > 0 and np.count_nonzero(heard) < LEAST_HEARD:
+    if np.count_nonzero(heard) < (LEAST_HEARD if state.variance > 0 else 1):
         return None
     found = np.zeros(len(state.touches))
     found[heard] = np.log(state.touches[heard] / floor)

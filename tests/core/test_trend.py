@@ -144,6 +144,7 @@ def test_what_noise_can_make_and_what_one_device_did_is_zero() -> None:
     assert trend.tolist() == pytest.approx(
         [0.0, 0.0, np.log(40 / floor), np.log(200 / floor), np.log(13 / floor), 0.0]
     )
+    assert trend_of_items(TrendState(np.array([1.0, 0.5]), 0.0, NOW)) is None  # all has faded
     alone = trend_of_items(TrendState(np.array([1.0, 0.0, 5.0]), 0.0, NOW))
     assert alone is not None
     assert alone.tolist() == pytest.approx([0.0, 0.0, np.log(5.0)])

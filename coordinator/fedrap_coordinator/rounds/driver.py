@@ -31,6 +31,7 @@ from fedrap_coordinator.rounds.releases import (
     check_settings,
     first_model,
     grown_model,
+    is_stale,
     load_model,
     needs_state,
     next_model,
@@ -276,22 +277,28 @@ class RoundDriver:
 
         Rounds bring new items with their releases. Where there is none, because the task is over,
         or nobody has a slot in the open one, what everybody knows is published again with rows for
-        the new items, under a new version of the same step; it costs no device anything.
+        the new items, under a new version of the same step; it costs no device anything. The same
+        where what was touched lately was long ago by now.
         """
         now = self._sources.monotonic()
         if self.model is None or now < self._next_look or not self._is_idle():
             return
         self._next_look = now + ITEM_SECONDS
-        if (await self._store.extent()).catalogue <= self.model.message.catalogue:
+        if not self._is_outdated(self.model, await self._store.extent()):
             return
         async with self._store.alone() as mine:
             if not mine:
                 return
             await self._refresh()
             extent = await self._store.extent()
-            if not self._is_idle() or extent.catalogue <= self.model.message.catalogue:
+            if not (self._is_idle() and self._is_outdated(self.model, extent)):
                 return
             await self._publish_grown(self.model, extent)
+
+    def _is_outdated(self, model: Model, extent: Extent) -> bool:
+        if extent.catalogue > model.message.catalogue:
+            return True
+        return is_stale(model, self._settings.method, self._sources.clock())
 
     def _is_idle(self) -> bool:
         """Is no release of a round to be expected, as far as one can tell?"""
@@ -302,8 +309,9 @@ class RoundDriver:
         attributes = await self._store.shared_attributes(model.common.size)
         if needs_state(self._settings.method, model.common):
             model = with_state(model, await self._store.learner(model.stored.version))
-        made = await asyncio.to_thread(grown_model, model, extent, attributes)
-        made = await asyncio.to_thread(self._published, made, model, self._sources.clock())
+        now, method = self._sources.clock(), self._settings.method
+        made = await asyncio.to_thread(grown_model, model, extent, attributes, method, now)
+        made = await asyncio.to_thread(self._published, made, model, now)
         items = f"{extent.items - model.common.size} new"
         entry = AuditEntry(self._sources.clock(), "coordinator", "publish-items", items, "done")
         try:

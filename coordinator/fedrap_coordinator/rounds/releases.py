@@ -27,7 +27,6 @@ from fedrap_coordinator.rounds.sequence_state import (
     published,
 )
 from fedrap_coordinator.rounds.trend_state import (
-    grown_trend,
     join_state,
     published_trend,
     split_state,
@@ -51,7 +50,7 @@ from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.sequence.server_step import SequenceLearner, start_learner
 from fedrap_core.solve.server_step import Learner, RoundSum, learn_step, withheld_rows
 from fedrap_core.sparse import RowPart
-from fedrap_core.trend import TrendState, follow_trend
+from fedrap_core.trend import DAY, TrendState, faded_trend, follow_trend
 from fedrap_core.wire.authority import entry_digest, sign_release
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
@@ -201,7 +200,7 @@ def restored_model(
         state = learner_after(kept, sequence, old.step)
         learner = grow_learner(state, size, attributes)
         sequence = published(learner)
-    lately = grown_trend(past.common.trend, size)
+    lately = published_trend(trend, size)
     common, latest = CommonItems(version, rows, sequence, lately), model.message
     shown = served_rows(past.message.withheld, past.common.size)
     withheld = np.zeros(common.size, dtype=np.bool_)
@@ -218,15 +217,34 @@ def restored_model(
     return _unsigned(stored, common, message)
 
 
-def grown_model(model: Model, extent: Extent, attributes: Sequence[Attribute] = ()) -> Model:
+def grown_model(
+    model: Model,
+    extent: Extent,
+    attributes: Sequence[Attribute] = (),
+    method: Method | None = None,
+    at: float = 0.0,
+) -> Model:
     """`model` again under the next version, with rows for the items that came since.
 
-    The step stays; it is made of what was published, and so costs nobody anything.
+    The step stays; it is made of what was published, and so costs nobody anything. With a `method`
+    that has a trend, what was touched lately has faded to `at`.
     """
     message = msgspec.structs.replace(model.message, catalogue=extent.catalogue)
     size = max(extent.items, model.common.size)
-    target = replace(model, message=message)
-    return restored_model(target, model.stored, attributes, size)
+    stored, wanted = model.stored, None if method is None else trend_of(method)
+    trend, rest = split_state(stored.learner)
+    if trend is not None and wanted is not None:
+        faded = faded_trend(trend, at, wanted.half_days)
+        stored = replace(stored, learner=(join_state(faded, None) or b"") + (rest or b""))
+    return restored_model(replace(model, message=message), stored, attributes, size)
+
+
+def is_stale(model: Model, method: Method, now: float) -> bool:
+    """Has the trend of a release halved since it was made? Rounds may have ended."""
+    wanted, made_at = trend_of(method), model.stored.facts.made_at
+    if wanted is None or model.common.trend is None:
+        return False
+    return now - made_at >= DAY * wanted.half_days
 
 
 def _scoring_of(latest: Release, past: Release) -> AnyScoring:

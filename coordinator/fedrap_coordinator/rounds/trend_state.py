@@ -8,6 +8,7 @@ Both are the state of a release: written in its transaction, kept for a few rele
 from __future__ import annotations
 
 import logging
+import math
 import struct
 
 import numpy as np
@@ -57,13 +58,11 @@ def split_state(raw: bytes | None) -> tuple[TrendState | None, bytes | None]:
 def published_trend(state: TrendState | None, size: int) -> QuantizedRows | None:
     """t of the release that this state makes: (1, size); None where noise leaves nothing of it."""
     found = None if state is None else trend_of_items(state)
-    return None if found is None else grown_trend(quantize_rows(found[None]), size)
-
-
-def grown_trend(trend: QuantizedRows | None, size: int) -> QuantizedRows | None:
-    """t with zeros for items that came since."""
-    if trend is None or trend.shape[1] >= size:
-        return trend
-    values = np.zeros((1, size), dtype=np.int8)
-    values[:, : trend.shape[1]] = trend.values
-    return QuantizedRows(values, trend.scales)
+    if found is None:
+        if state is not None and state.variance > 0:
+            noise = round(math.sqrt(state.variance), 1)  # in touches
+            log.info("no trend in this release: noise is louder", extra={"noise": noise})
+        return None
+    whole = np.zeros((1, size))  # items that came since were not touched yet
+    whole[0, : len(found)] = found
+    return quantize_rows(whole)

@@ -11,6 +11,7 @@ from fedrap_coordinator.rounds.releases import (
     Model,
     first_model,
     grown_model,
+    is_stale,
     load_model,
     needs_state,
     next_model,
@@ -88,6 +89,20 @@ def test_new_items_and_rollbacks_keep_it() -> None:
     assert _trend(after)[0] == pytest.approx(np.log(8), abs=0.01)
     back = restored_model(after, once.stored)
     assert _trend(back)[:SIZE] == _trend(once)
+
+
+def test_it_fades_also_where_no_round_says_anything() -> None:
+    first = first_model(TASK, Extent(SIZE, 1), SETTINGS)
+    once = _next(first, _sum(8, 0, 4, 1, 0, 0), 0.0)
+    method = SETTINGS.method
+    assert not is_stale(once, method, 1.9 * DAY)
+    assert is_stale(once, method, 2.0 * DAY)
+    later = grown_model(once, Extent(SIZE, 1), (), method, 2.0 * DAY)
+    assert _trend(later) == pytest.approx([np.log(4), 0, np.log(2), 0, 0, 0], abs=0.015)
+    gone = grown_model(later, Extent(SIZE, 1), (), method, 20.0 * DAY)
+    assert gone.common.trend is None
+    assert not is_stale(gone, method, 99 * DAY)
+    assert (gone.stored.step, gone.stored.version) == (1, 4)
 
 
 def test_both_states_are_kept_side_by_side() -> None:
