@@ -162,7 +162,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     method: Method = SolveMethod(dim=48)
     privacy: Privacy = Privacy(
-        clip=6.0, row_clip=2.0, noise=1.1566, coefficients=(1.0, 0.4874), cap=3
+        clip=6.0,
+        row_clip=2.0,
+        noise=1.1566,
+        coefficients=(1.0, 0.4874),
+        cap=3,
+        window_days=365.0,
     )
     learning: Learning = Learning(  # of `solve`
         decay=0.8, ridge=30.0, population=10_000, density=0.01, settled=6

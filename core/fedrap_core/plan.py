@@ -6,6 +6,7 @@ A `Plan` travels in the round's offer: the method with its scalars, and the priv
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ Off = msgspec.UnsetType
 OFF = msgspec.UNSET
 
 
+DAY = 86_400.0  # seconds
 LONGEST = 5000  # interactions that a window may have
 Taus = Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1, max_length=16)]
 Window = Annotated[int, msgspec.Meta(ge=2, le=LONGEST)]
@@ -211,7 +213,9 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         1.0,
     )
     separation: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2  # b, in released steps
-    cap: Count = 10  # K, rounds a device joins in its life
+    cap: Count = 10  # K, rounds a device joins in any window
+    # Days of such a window; 0, or where it is not said, K is for all of a device's life.
+    window_days: Annotated[float, msgspec.Meta(ge=0, le=3650)] | Off = OFF
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
     adapt: Adapt | None = None  # None: S stays as it is
 
@@ -223,6 +227,12 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError("there are more coefficients than steps of separation")
         if list(self.coefficients) != sorted(self.coefficients, reverse=True):
             raise ValueError("coefficients must not rise")  # or the noise could grow without end
+
+    @property
+    def window(self) -> float:
+        """Seconds in which K rounds may be joined; infinite where K is for a life."""
+        days = 0.0 if self.window_days is OFF else self.window_days
+        return DAY * days if days > 0 else math.inf
 
     @property
     def charged_noise(self) -> float:

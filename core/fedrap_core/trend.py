@@ -19,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.model import History
-from fedrap_core.plan import TrendMethod
+from fedrap_core.plan import DAY, TrendMethod
 from fedrap_core.sparse import RowPart
 
-DAY = 86_400.0  # seconds
 FADED = 1.0 / 32.0  # of a touch: five half-lives old
 LOUD = 3.0  # standard deviations of its noise above which a sum says something
 LEAST_HEARD = 3  # items above their noise, or there is no trend

@@ -306,10 +306,11 @@ def replay_ledger(case: Case) -> None:
     entries = []
     for one in case["entries"]:
         rule = msgspec.convert(one["privacy"], plan.Privacy)
-        entries.append(ledger.Entry(one["step"], b"", rule.charged_noise, rule.delta, 0.0, rule))
+        noise, at = rule.charged_noise, one["at"]
+        entries.append(ledger.Entry(one["step"], b"", noise, rule.delta, at, rule))
     limits = {**case["floor"], "max_epsilon": float(case["floor"]["max_epsilon"])}
     floor, offered = ledger.Floor(**limits), msgspec.convert(case["plan"], plan.Plan)
-    assert ledger.why_not(entries, case["step"], offered, floor) == case["answer"]
+    assert ledger.why_not(entries, case["step"], offered, floor, case["now"]) == case["answer"]
     assert len(ledger.charged_steps(entries)) == case["charged"]
     assert ledger.epsilon(entries) == pytest.approx(float(case["epsilon"]), rel=1e-9)
 

@@ -31,7 +31,7 @@ def add_init(commands: Any) -> None:
                       help="items that a device knows, in the mean (50)")  # fmt: skip
     wanted = init.add_mutually_exclusive_group()
     wanted.add_argument("--epsilon", type=float, default=8.0,
-                        help="the guarantee for one device, all that it ever does (8)")  # fmt: skip
+                        help="the guarantee for one device in any 365 days (8)")  # fmt: skip
     wanted.add_argument("--no-privacy", action="store_true", help="no noise: guarantees nothing")
     init.add_argument("--all", action="store_true", help="write expert settings, too")
     init.set_defaults(run=_init)

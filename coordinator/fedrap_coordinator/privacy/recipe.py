@@ -32,6 +32,7 @@ from fedrap_core.solve.server_step import Learning
 
 LEAST_COHORT = 20  # what a device's default floor wants
 LARGEST_CLIP = 100.0  # what it takes, at the most
+WINDOW_DAYS = 365.0  # in which K rounds may be joined: a device's default floor wants no less
 PARTICIPATIONS = 10  # K without a guarantee: more brought nothing on validation
 HOUR = 3600.0
 # NDCG@10 under noise as a share of the same task without, by signal to noise of a typical row:
@@ -108,7 +109,7 @@ class Expected:
 
     devices: int  # N, of people who will agree to take part
     items: int  # m
-    epsilon: float | None = 8.0  # of one device for all that it ever does; None: no guarantee
+    epsilon: float | None = 8.0  # of one device in any window; None: no guarantee
     history: float = 50.0  # items that a device knows, in the mean
 
     @property
@@ -252,7 +253,7 @@ def _guaranteed(expected: Expected, epsilon: float) -> Recipe:
         preset.method,
         Privacy(
             clip=preset.clip, row_clip=preset.clip / 3, noise=best.noise, separation=2,
-            cap=best.cap, coefficients=best.coefficients, delta=delta,
+            cap=best.cap, coefficients=best.coefficients, delta=delta, window_days=WINDOW_DAYS,
         ),
         preset.learning,
         preset.scoring,
@@ -264,10 +265,11 @@ def _guaranteed(expected: Expected, epsilon: float) -> Recipe:
         "round.total": "few, because each one costs epsilon",
         "privacy.clip": "S; binds for nearly everybody, so that all count alike",
         "privacy.row_clip": "S/3: what one device can do to one item",
-        "privacy.noise": f"z: epsilon {epsilon:g} for {best.cap} rounds of one device",
+        "privacy.noise": f"z: epsilon {epsilon:g} for {best.cap} rounds of one device in a window",
         "privacy.coefficients": "correlated noise: each step takes back part of the one before",
         "privacy.separation": "b: never in two consecutive rounds",
-        "privacy.cap": "K: rounds that one device joins",
+        "privacy.cap": "K: rounds that one device joins in any window",
+        "privacy.window_days": "then K renews; over years epsilon adds up: `privacy plan` says how",
         "method.dim": "k: numbers per item; less of it under more noise",
         "learning.eta": "every device takes part in every other round",
         "learning.decay": "by the last of so few rounds",
@@ -302,7 +304,7 @@ def _open(expected: Expected) -> Recipe:
         SolveMethod(dim=64, sequence=sequence if refusal is None else OFF),
         Privacy(
             clip=LARGEST_CLIP, row_clip=row_clip, noise=0.0, separation=2,
-            cap=PARTICIPATIONS, delta=default_delta(expected.devices),
+            cap=PARTICIPATIONS, delta=default_delta(expected.devices), window_days=WINDOW_DAYS,
         ),
         Learning(
             eta=round(min(0.5, 0.1 + part), 3), decay=round(0.22 ** (1 / total), 4),
@@ -319,7 +321,8 @@ def _open(expected: Expected) -> Recipe:
         "privacy.row_clip": "2·sqrt(cohort/88): what one device can do to one item",
         "privacy.noise": "NO PRIVACY GUARANTEE: devices join only if the app asks for less by name",
         "privacy.separation": "b: never in two consecutive rounds",
-        "privacy.cap": "K: rounds that one device joins; more brought nothing",
+        "privacy.cap": "K: rounds that one device joins in any window; more brought nothing",
+        "privacy.window_days": "then K renews",
         "method.dim": "k: numbers per item",
         "learning.eta": "0.1 and the share of the devices in a round",
         "learning.decay": "a fifth of that in the last round",

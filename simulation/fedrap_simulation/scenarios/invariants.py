@@ -67,7 +67,8 @@ class InvariantChecker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._open: dict[bytes, _Sent] = {}
-        self._steps: dict[bytes, list[int]] = {}  # by device: charged steps, by the database
+        # by device: charged steps and when, by the database
+        self._steps: dict[bytes, dict[int, float]] = {}
         self._done: set[bytes] = set()
         self._counted: dict[bytes, int] = {}  # by device: the last step that counted it
         self._ended: set[int] = set()
@@ -115,11 +116,12 @@ class InvariantChecker:
             came += [one.device for one in some if one.came]
         if len(set(charged)) != len(charged):
             raise InvariantBroken(f"step {row.step}: a device has two places in one round")
+        since = (row.closed_at or row.opened_at) - rule.window
         for device in charged:  # the cap is about places, also those that led to nothing
-            steps = self._steps.setdefault(device, [])
-            if row.step not in steps:  # a step that was abandoned and tried again is charged once
-                steps.append(row.step)
-            if len(steps) > rule.cap:
+            steps = self._steps.setdefault(device, {})
+            # A step that was abandoned and tried again is charged once.
+            steps.setdefault(row.step, row.opened_at)
+            if sum(at > since for at in steps.values()) > rule.cap:
                 raise InvariantBroken(
                     f"step {row.step}: a device took part more than {rule.cap} times"
                 )

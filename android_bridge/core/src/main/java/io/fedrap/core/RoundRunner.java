@@ -214,7 +214,7 @@ final class RoundRunner {
                 return Eligibility.ALREADY_IN_ROUND;
             }
         }
-        return Ledger.whyNot(entries, offer.step, plan, floor);
+        return Ledger.whyNot(entries, offer.step, plan, floor, state.now());
     }
 
     private Prepared prepare(Offer offer, Plan plan, Credentials credentials, LocalModel model) {
