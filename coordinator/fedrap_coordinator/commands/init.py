@@ -67,10 +67,12 @@ def _words(recipe: Recipe) -> list[str]:
     if recipe.signal is None:
         least = "" if limits.min_updates >= 20 else f"min_updates={limits.min_updates}"
         asked = f"apps must ask for that by name: Floor.without_privacy({least})"
-        return [claim, asked, recipe.sequence, recipe.outlook]
+        return [claim, asked, recipe.sequence, recipe.trend, recipe.outlook]
     return [
-        f"{claim} of {limits.total}, {limits.max_updates} updates in each",
+        claim,
+        f"rounds: {limits.total}, {limits.max_updates} updates in each",
         recipe.sequence,
+        recipe.trend,
         recipe.outlook,
     ]
 

@@ -26,6 +26,7 @@ from fedrap_core.plan import (
     SequenceMethod,
     SequenceScoring,
     SolveMethod,
+    TrendMethod,
 )
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning
@@ -62,6 +63,14 @@ MIXES = ((150.0, 4.0), (20.0, 8.0), (0.0, 32.0))
 # A row of its updates is hardly ever longer: with 100 targets and four decoys one in a thousand is
 # longer than 12 on ml-100k, one in a hundred than 14 on amazon-video (trained).
 USUAL_ROW = 15.0
+TREND_ON = (
+    "trend: devices tell what they touched lately, for trending(n); scores have it with, say,"
+    " `trend = 4.0` in [scoring]: measure that with `fedrap-sim evaluate --split time`"
+)
+TREND_OFF = (
+    "trend: off, because presets with a guarantee have few rounds, and what was touched lately is"
+    " old news after the last; `trend` of [method] turns it on"
+)
 LEAST_SIGNAL = 0.3  # below it less than two fifths are kept, and popularity does nearly as well
 
 
@@ -131,6 +140,7 @@ class Recipe:
     why: dict[str, str]  # dotted key of the settings -> the reason, in a few words
     signal: float | None  # of a typical row, over the noise; None without noise
     sequence: str  # whether the sequence part is on, and why, in words
+    trend: str  # the same of the trend
 
     @property
     def outlook(self) -> str:
@@ -279,7 +289,7 @@ def _guaranteed(expected: Expected, epsilon: float) -> Recipe:
     }
     refusal = sequence_refusal(preset.rounds, expected.items, signal)
     words = sequence_in_words(refusal or "presets with a guarantee have few rounds", preset.rounds)
-    return Recipe(settings, why, signal, words)
+    return Recipe(settings, why, signal, words, TREND_OFF)
 
 
 def _open(expected: Expected) -> Recipe:
@@ -301,7 +311,7 @@ def _open(expected: Expected) -> Recipe:
             min_updates=min(cohort, max(LEAST_COHORT, cohort // 4)), max_updates=cohort,
             total=total, min_seconds=HOUR, max_seconds=DAY,
         ),
-        SolveMethod(dim=64, sequence=sequence if refusal is None else OFF),
+        SolveMethod(dim=64, sequence=sequence if refusal is None else OFF, trend=TrendMethod()),
         Privacy(
             clip=LARGEST_CLIP, row_clip=row_clip, noise=0.0, separation=2,
             cap=PARTICIPATIONS, delta=default_delta(expected.devices), window_days=WINDOW_DAYS,
@@ -324,6 +334,7 @@ def _open(expected: Expected) -> Recipe:
         "privacy.cap": "K: rounds that one device joins in any window; more brought nothing",
         "privacy.window_days": "then K renews",
         "method.dim": "k: numbers per item",
+        "method.trend": "what was touched lately: `trending(n)`, and scores where [scoring] has it",
         "learning.eta": "0.1 and the share of the devices in a round",
         "learning.decay": "a fifth of that in the last round",
         "learning.settled": "round.total",
@@ -340,7 +351,7 @@ def _open(expected: Expected) -> Recipe:
             "sequence.rounds": "round.total",
             "scoring.sequence": "how both parts add up; measure, and set what your data wants",
         }
-    return Recipe(settings, why, None, sequence_in_words(refusal, total))
+    return Recipe(settings, why, None, sequence_in_words(refusal, total), TREND_ON)
 
 
 def _settings(

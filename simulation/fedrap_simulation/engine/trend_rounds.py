@@ -38,6 +38,11 @@ class Participations:
     rounds: Numbers  # (R,) ascending
 
 
+def everybody_at(train: Histories, now: float) -> Participations:
+    """One round in which all devices are."""
+    return Participations(np.arange(len(train)), np.full(len(train), now), np.array([now]))
+
+
 def draw_participations(
     train: Histories, times: Numbers, now: float, reports: Reports, rng: np.random.Generator
 ) -> Participations:

@@ -2,11 +2,12 @@
 
     z_j = ours_j + weight·t_j            core/fedrap_core/trend.py has t
 
-Devices tell what they touched in the rounds that they take part in, one a day, a tenth of them in
-each, ten times at the most: not everything that happened is known, and some of it twice. Half-life
-and weight are chosen on validation by the same votes as all other scalars, with no trend at all
-as the first candidate; so are, once more, those that mix the other parts. Without times that can be
-compared between users there is no trend.
+All other parts are learnt in rounds at the moment of the question, in which everybody was by then,
+and so is this one: every touch is told once. With `slow` devices tell what they touched in rounds
+in time, one a day, a tenth of them in each, ten times at the most: not everything that happened is
+known by then, and some of it twice. Half-life and weight are chosen on validation by the same votes
+as all other scalars, with no trend at all as the first candidate; so are, once more, those that mix
+the other parts. Without times that can be compared between users there is no trend.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ import numpy.typing as npt
 from fedrap_core.plan import SequenceScoring
 from fedrap_core.trend import trend_of_items
 from fedrap_simulation.data.interactions import Rows
-from fedrap_simulation.engine.trend_rounds import Reports, draw_participations, sum_of_rounds
+from fedrap_simulation.engine.trend_rounds import (
+    Reports,
+    draw_participations,
+    everybody_at,
+    sum_of_rounds,
+)
 from fedrap_simulation.evaluation.metrics import BLOCK_CELLS, gains, measure
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores
@@ -60,6 +66,7 @@ class Trend:
     """`fedrap-sequence` with a trend."""
 
     ours: Sequence = FEDRAP_SEQUENCE
+    slow: bool = False  # told in rounds in time, as `reports` has them
     reports: Reports = Reports()  # noqa: RUF009
     half_days: float = 7.0
     weight: float = 1.0
@@ -69,7 +76,8 @@ class Trend:
     def settings(self) -> dict[str, Any]:
         """Every hyper-parameter."""
         mine = {"half_days": self.half_days, "weight": self.weight}
-        return {**mine, "reports": asdict(self.reports), "ours": self.ours.settings}
+        reports = asdict(self.reports) if self.slow else None
+        return {**mine, "reports": reports, "ours": self.ours.settings}
 
     def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """The other parts on their own, then everything that mixes by votes."""
@@ -97,7 +105,9 @@ class Trend:
             return none
         now = float(task.times.max()) if task.asked_at is None else task.asked_at
         rng = np.random.default_rng([seed, 0x7E4D])
-        told = draw_participations(task.train, task.times, now, self.reports, rng)
+        told = everybody_at(task.train, now)
+        if self.slow:
+            told = draw_participations(task.train, task.times, now, self.reports, rng)
         state = sum_of_rounds(
             task.train, task.times, task.items, self.half_days, now, told, self.reports, rng
         )

@@ -115,7 +115,7 @@ def test_every_key_has_a_meaning_and_every_reason_a_key() -> None:
         for name, part in tree.items()
         for key in (part if isinstance(part, dict) else [name])
     }
-    off = {"method.sequence", "scoring.sequence"}  # what is off has no line
+    off = {f"{part}.{name}" for part in ("method", "scoring") for name in ("sequence", "trend")}
     assert set(MEANING) == known - {"scoring.name"} | off  # it is that of the method
     for expected in (Expected(10_000, 5000), Expected(30, 50, None)):
         assert set(derive(expected).why) <= known | off
