@@ -40,6 +40,7 @@ from fedrap_core.plan import (
     SolveMethod,
     sequence_of,
     sequence_scoring,
+    trend_of,
 )
 from fedrap_core.privacy.accounting import noise_for
 from fedrap_core.sequence.server_step import SequenceLearning
@@ -188,7 +189,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     method: Method = SolveMethod(dim=48)
     privacy: Privacy = Privacy(
-        clip=6.0, row_clip=2.0, noise=1.1566, coefficients=(1.0, 0.4874), cap=3
+        clip=6.0,
+        row_clip=2.0,
+        noise=1.1566,
+        coefficients=(1.0, 0.4874),
+        cap=3,
+        window_days=365.0,
     )
     learning: Learning = Learning(  # of `solve`
         decay=0.8, ridge=30.0, population=10_000, density=0.01, settled=6
@@ -233,14 +239,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """What devices need to recommend, as it travels with a release."""
         if isinstance(self.method, PaperMethod):
             return PaperScoring(seed=self.method.seed)
-        part = sequence_of(self.method)
+        part, scoring = sequence_of(self.method), self.scoring
+        if trend_of(self.method) is None:
+            scoring = msgspec.structs.replace(scoring, trend=OFF)
         if part is None:
-            return msgspec.structs.replace(self.scoring, sequence=OFF)
+            return msgspec.structs.replace(scoring, sequence=OFF)
         mix = sequence_scoring(self.scoring) or SequenceScoring()
         mix = msgspec.structs.replace(
             mix, longest=part.longest, ordered=part.ordered, taus=part.taus
         )
-        return msgspec.structs.replace(self.scoring, sequence=mix)
+        return msgspec.structs.replace(scoring, sequence=mix)
 
 
 def adopted_settings(settings: Settings, raw: bytes | None) -> Settings:

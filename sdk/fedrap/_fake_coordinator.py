@@ -83,7 +83,7 @@ class SentUpdate:
 class _Record:
     """What a coordinator remembers of a device."""
 
-    steps: set[int] = field(default_factory=set)  # charged
+    steps: dict[int, float] = field(default_factory=dict)  # charged, and when
     counted: int | None = None  # the last step with an update of this device
 
 
@@ -183,8 +183,10 @@ class FakeRounds:
         task: bytes,
         authority: ec.EllipticCurvePrivateKey,
         random_bytes: Callable[[int], bytes],
+        clock: Callable[[], float],
     ) -> None:
         self._random_bytes = random_bytes
+        self._clock = clock
         self._authority = authority
         self._plan = encode_value(plan)
         self._method = plan.method
@@ -224,12 +226,14 @@ class FakeRounds:
         return sign_message(self._authority, offer)
 
     def _charge(self, record: _Record, step: int) -> None:
-        taken = len(record.steps - {step})  # 7.6: a step is charged once
+        now = self._clock()
+        others = [at for taken, at in record.steps.items() if taken != step]  # 7.6: charged once
+        taken = participation.in_window(others, now, self._privacy)
         problem = participation.why_not(record.counted, taken, step, self._privacy)
         if problem is not None:
             wait = RETRY_SECONDS if problem.family is problems.Family.RETRY else None
             raise refusal(problem, wait)
-        record.steps.add(step)
+        record.steps.setdefault(step, now)
 
     def accept(
         self, device: bytes, round_id: bytes, body: bytes, release: Release, common: CommonItems

@@ -397,7 +397,8 @@ class FedRap:
         reasons = known.model.reasons(known.interactions, known.trained, item)
         liked = tuple(one for one in reasons if one.shared + one.personal > 0)
         titled = ((one.item, _attributes(known, one.item).get("title")) for one in liked)
-        return Because(liked, {name: title for name, title in titled if title is not None})
+        titles = {name: title for name, title in titled if title is not None}
+        return Because(liked, titles, known.model.trend(item))
 
     def attributes(self, item: str) -> dict[str, str]:
         """What the operator tells everybody of this item, such as its title; offline.
@@ -415,6 +416,17 @@ class FedRap:
         if known.model is None or count <= 0:
             return []
         return known.model.popular(count, lambda item: item not in known.hidden)
+
+    def trending(self, n: int = 10) -> list[str]:
+        """The n items that most devices touched lately, by the noised sums of rounds; offline.
+
+        The same for every user, without what is hidden or retired. Empty where the task has no
+        trend, where rounds said too little yet, and where noise drowns it.
+        """
+        count, known = arguments.count("n", n), self._state.contents()
+        if known.model is None or count <= 0:
+            return []
+        return known.model.trending(count, known.hidden)
 
     def similar_items(self, item: str, n: int = 10) -> list[tuple[str, float]]:
         """The n items most like `item` in what everybody taught C, with their cosine. Offline."""

@@ -29,13 +29,18 @@ class Recommendation:
     score: float
     shared: float  # part of the score that the common items C give
     personal: float  # part of the score that the personal items D give
-    reasons: tuple[Reason, ...] = ()  # strongest first; they add up to all parts but popularity
+    # strongest first; they add up to all parts but popularity, trend and boost
+    reasons: tuple[Reason, ...] = ()
     sequence: float = 0.0  # part that what usually comes next gives, where the task has it
     popularity: float = 0.0  # part that the item has for everybody
     boost: float = 0.0  # part of the score that the app added for the moment
+    trend: float = 0.0  # part that it has because many touched it lately, where the task has that
 
     def __iter__(self) -> Iterator[str | float]:
         return iter((self.item, self.score))
+
+
+POPULAR_LATELY = "popular lately"
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Because:
 
     reasons: tuple[Reason, ...]  # strongest first
     titles: Mapping[str, str] = field(default_factory=dict)  # of items that have a public title
+    trend: float = 0.0  # part of the score that the item has because many touched it lately
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -51,9 +57,15 @@ class Because:
         return tuple(one.item for one in self.reasons)
 
     def words(self, titles: Mapping[str, str] | None = None, most: int = 2) -> str:
-        """Such as "because you liked A and B"; `titles` gives items other names than they have."""
+        """Such as "because you liked A and B"; `titles` gives items other names than they have.
+
+        "popular lately" where what others touched lately says more than the own history.
+        """
         names = {**self.titles, **(titles or {})}
         named = [names.get(item, item) for item in self.items[:most]]
+        own = sum(one.shared + one.personal + one.sequence for one in self.reasons)
+        if self.trend > max(0.0, own):
+            return POPULAR_LATELY
         if not named:
             return ""
         *first, last = named

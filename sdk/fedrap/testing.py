@@ -144,7 +144,7 @@ class FakeCoordinator:
         if isinstance(wanted.method, SolveMethod):
             method = msgspec.structs.replace(wanted.method, dim=self._latest.dim)
             wanted = msgspec.structs.replace(wanted, method=method)
-        self._rounds = FakeRounds(wanted, self._task, self._authority, random_bytes)
+        self._rounds = FakeRounds(wanted, self._task, self._authority, random_bytes, clock)
         self._questions = FakeQuestions(self._task, self._authority, clock, random_bytes)
 
     def refuse(

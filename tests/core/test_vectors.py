@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from fedrap_core.solve.device_share import compute_share, join_shares, pose_roun
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
 from fedrap_core.solve.user import UserRepresentation, derive_user
 from fedrap_core.sparse import RowPart, RowUpdate
+from fedrap_core.trend import touched_lately
 from fedrap_core.wire import (
     attributes,
     authority,
@@ -307,13 +309,14 @@ def replay_ledger(case: Case) -> None:
     entries = []
     for one in case["entries"]:
         rule = msgspec.convert(one["privacy"], plan.Privacy)
-        entries.append(ledger.Entry(one["step"], b"", rule.charged_noise, rule.delta, 0.0, rule))
+        noise, at = rule.charged_noise, one["at"]
+        entries.append(ledger.Entry(one["step"], b"", noise, rule.delta, at, rule))
     limits: dict[str, Any] = {
         name: float(value) if isinstance(value, str) else value
         for name, value in case["floor"].items()
     }
     floor, offered = ledger.Floor(**limits), msgspec.convert(case["plan"], plan.Plan)
-    assert ledger.why_not(entries, case["step"], offered, floor) == case["answer"]
+    assert ledger.why_not(entries, case["step"], offered, floor, case["now"]) == case["answer"]
     assert len(ledger.charged_steps(entries)) == case["charged"]
     assert ledger.epsilon(entries) == pytest.approx(float(case["epsilon"]), rel=1e-9)
 
@@ -394,6 +397,48 @@ def replay_sequence_release(case: Case) -> None:
         assert np.array_equal(found.scales, stored.scales)
     assert np.array_equal(common.sequence.bias, part.bias)
     assert np.array_equal(common.sequence.kernels, part.kernels)
+
+
+def _with_trend(items: Case, trend: Case) -> CommonItems:
+    values = np.array([trend["values"]], dtype=np.int8)
+    scales = np.array([trend["scale"]], dtype=np.float32)
+    return CommonItems(1, _items(items).items, None, QuantizedRows(values, scales))
+
+
+def replay_trend(case: Case) -> None:
+    if case["of"] == "share":
+        method = plan.trend_of(msgspec.convert({"name": "solve", **case["method"]}, SolveMethod))
+        assert method is not None
+        past = replace(_history(case), times=np.array(case["history"]["times"], dtype=np.float64))
+        part = touched_lately(past, case["now"], method)
+        assert part.rows.tolist() == case["rows"]
+        _near(part.values[:, 0], case["values"])
+    elif case["of"] == "release":
+        (raw,) = _bytes(case, "bytes")
+        if (old := case.get("old")) is None:
+            found = releases.unpack_release(codec.decode(messages.Release, raw))
+        else:
+            held = _with_trend(old["items"], old["trend"])
+            found = releases.apply_delta(held, codec.decode(messages.Delta, raw))
+        stored = _with_trend(case["items"], case["trend"])
+        assert releases.model_hash(stored.items, None, stored.trend).hex() == case["hash"]
+        assert found.trend is not None
+        assert stored.trend is not None
+        assert np.array_equal(found.trend.to_float(), stored.trend.to_float())
+    else:
+        common, past = _with_trend(case["model"], case["trend"]), _history(case)
+        scoring = msgspec.convert(case["scoring"], Scoring)
+        taste = derive_user(common, common.gram(), past, scoring)
+        allowed = np.ones(common.size, dtype=np.bool_)
+        allowed[case["hidden"]] = False
+        ranked = rank(common, taste, scoring, case["n"], allowed)
+        assert ranked.rows.tolist() == case["rows"]
+        trend = np.zeros(case["n"]) if ranked.trend is None else ranked.trend
+        _near(trend, case["trend_parts"])
+        why = explain(common, taste, scoring, case["rows"][0])
+        assert why.trend == pytest.approx(case["reason_trend"])
+        total = why.shared.sum() + why.personal.sum() + why.trend
+        assert total == pytest.approx(ranked.scores[0])
 
 
 def replay_sequence_ranking(case: Case) -> None:

@@ -34,6 +34,8 @@ def privacy_document(
     spent = gaussian_epsilon(math.sqrt(states.most_spent), plan.privacy.delta)
     for name in ("mu", "epsilon"):
         stated[name] = stated[name] if math.isfinite(stated[name]) else None
+    for one in stated["lifetime"]:
+        one["epsilon"] = one["epsilon"] if math.isfinite(one["epsilon"]) else None
     return {
         "task": task.hex(),
         "policy": hashlib.sha256(encode_value(plan.privacy)).hexdigest(),

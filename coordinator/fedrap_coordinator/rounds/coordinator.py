@@ -69,6 +69,7 @@ class Coordinator:
             sources,
             self._slots.limit_rate,
             self._tuning.advance,
+            lambda: self._driver.plan.privacy.window,
         )
         self._downloads = Downloads(store, settings, self._driver, keyring.authority)
 

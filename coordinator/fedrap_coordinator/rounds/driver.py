@@ -32,7 +32,9 @@ from fedrap_coordinator.rounds.releases import (
     check_settings,
     first_model,
     grown_model,
+    is_stale,
     load_model,
+    needs_state,
     next_model,
     plan_after,
     publish,
@@ -70,9 +72,13 @@ class Learn(Protocol):
         settings: Settings,
         clip: float,
         attributes: Sequence[Attribute],
+        at: float,
         /,
     ) -> Model:
-        """The version after `model`; raises BrokenModel when the sum gives no usable C."""
+        """The version after `model`, of a round opened `at`.
+
+        Raises BrokenModel when the sum gives no usable C.
+        """
         ...
 
 
@@ -297,22 +303,28 @@ class RoundDriver:
 
         Rounds bring new items with their releases. Where there is none, because the task is over,
         or nobody has a slot in the open one, what everybody knows is published again with rows for
-        the new items, under a new version of the same step; it costs no device anything.
+        the new items, under a new version of the same step; it costs no device anything. The same
+        where what was touched lately was long ago by now.
         """
         now = self._sources.monotonic()
         if self.model is None or now < self._next_look or not self._is_idle():
             return
         self._next_look = now + ITEM_SECONDS
-        if (await self._store.extent()).catalogue <= self.model.message.catalogue:
+        if not self._is_outdated(self.model, await self._store.extent()):
             return
         async with self._store.alone() as mine:
             if not mine:
                 return
             await self._refresh()
             extent = await self._store.extent()
-            if not self._is_idle() or extent.catalogue <= self.model.message.catalogue:
+            if not (self._is_idle() and self._is_outdated(self.model, extent)):
                 return
             await self._publish_grown(self.model, extent)
+
+    def _is_outdated(self, model: Model, extent: Extent) -> bool:
+        if extent.catalogue > model.message.catalogue:
+            return True
+        return is_stale(model, self._settings.method, self._sources.clock())
 
     def _is_idle(self) -> bool:
         """Is no release of a round to be expected, as far as one can tell?"""
@@ -321,9 +333,10 @@ class RoundDriver:
 
     async def _publish_grown(self, model: Model, extent: Extent) -> None:
         attributes = await self._store.shared_attributes(model.common.size)
-        if model.common.sequence is not None:
+        if needs_state(self._settings.method, model.common):
             model = with_state(model, await self._store.learner(model.stored.version))
-        made = await asyncio.to_thread(grown_model, model, extent, attributes)
+        now, method = self._sources.clock(), self._settings.method
+        made = await asyncio.to_thread(grown_model, model, extent, attributes, method, now)
         items = f"{extent.items - model.common.size} new"
         entry = AuditEntry(self._sources.clock(), "coordinator", "publish-items", items, "done")
         await self._publish_again(made, model, entry)
@@ -554,13 +567,14 @@ class RoundDriver:
         )
         self._reached("summed")
         attributes = await self._store.shared_attributes(model.common.size)  # of items that are new
-        if model.common.sequence is not None:
+        if needs_state(self._settings.method, model.common):
             model = with_state(model, await self._store.learner(model.stored.version))
         total = unscaled(summed.total, self.plan.method)
         settings = adopted_settings(self._settings, await self._store.adopted())
         made = await asyncio.to_thread(
-            self._learn, self.task, model, total, extent, settings, summed.clip, attributes
-        )
+            self._learn, self.task, model, total, extent, settings, summed.clip, attributes,
+            round_.opened_at,
+        )  # fmt: skip
         stored = dataclasses.replace(made.stored, updates=summed.updates)
         made = dataclasses.replace(made, stored=stored)
         self._reached("learnt")

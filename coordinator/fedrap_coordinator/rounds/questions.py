@@ -56,8 +56,13 @@ class OpenQuestions:
         sources: Sources,
         limit_rate: Callable[[bytes], None],
         after: Callable[[], Awaitable[None]],
+        window: Callable[[], float],
     ) -> None:
-        """`limit_rate` raises for a device that asks too often; `after` follows what ended."""
+        """`limit_rate` raises for a device that asks too often; `after` follows what ended.
+
+        `window` is how long answers count in a device's budget, in seconds.
+        """
+        self._window = window
         self._after = after
         self._limit_rate = limit_rate
         self._store = store
@@ -88,7 +93,8 @@ class OpenQuestions:
         if row is not None and row.state is QuestionState.OPEN:
             await asyncio.to_thread(self._check, signed, row)
         given = GivenAnswer(signed.device, signed.nonce, signed.digest, signed.body)
-        problem = await self._store.add_answer(question_id, given, self._sources.clock())
+        now = self._sources.clock()
+        problem = await self._store.add_answer(question_id, given, now, now - self._window())
         if problem is problems.NOT_FOUND:
             raise Refusal(problem, "there never was such a question")
         if problem is problems.ROUND_CLOSED:

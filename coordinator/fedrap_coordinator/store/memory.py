@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
 from fedrap_coordinator.domain import decisions
+from fedrap_coordinator.domain.charges import DIGITS, counted, edge
 from fedrap_coordinator.domain.decisions import (
     SlotRequest,
     SlotResult,
@@ -469,7 +470,7 @@ class MemoryStore:
         return frozenset(one.seal_id for one in self._questions.values() if one.state not in ENDED)
 
     async def add_answer(
-        self, question_id: bytes, given: GivenAnswer, now: float
+        self, question_id: bytes, given: GivenAnswer, now: float, since: float = 0.0
     ) -> Problem | None:
         row, kept = self._questions.get(question_id), self._answers.get(question_id, {})
         before = kept.get(given.device)
@@ -478,7 +479,10 @@ class MemoryStore:
             row,
             self._devices.get(given.device),
             None if before is None else before.digest,
-            sum(given.device in others for others in self._answers.values()),
+            sum(
+                given.device in others and self._questions[name].asked_at >= since
+                for name, others in self._answers.items()
+            ),
             now,
         )
         if decision.device is not None:
@@ -661,7 +665,12 @@ class MemoryStore:
         new = [one.first_step for one in known if _state(one, step, rule, now) == "waiting"]
         first = min((one for one in new if one > step), default=0)
         states = DeviceStates(**sums, charged=dict(sorted(charged.items())), first_free=first)
-        return with_costs(states, spent, rule)
+        return with_costs(states, spent, rule, _dearest(known, rule, now))
+
+
+def _dearest(known: Iterable[DeviceRecord], rule: Privacy, now: float) -> float:
+    inside = (one for one in known if one.charges[:DIGITS] > edge(now, rule))
+    return max((one.dearest for one in inside), default=0.0)
 
 
 def _state(known: DeviceRecord, step: int, rule: Privacy, now: float) -> str:
@@ -672,7 +681,7 @@ def _state(known: DeviceRecord, step: int, rule: Privacy, now: float) -> str:
         return "expired"
     if known.last_step == step:  # it has its slot
         return "resting"
-    problem = why_not(known.last_step, known.participations, step, rule)
+    problem = why_not(known.last_step, counted(known, now, rule), step, rule)
     if problem is None:
         problem = decisions.why_too_new(
             known.first_step, known.not_before, known.free_at, step, now

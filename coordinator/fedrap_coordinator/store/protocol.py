@@ -314,9 +314,12 @@ class Store(Protocol):
         ...
 
     def add_answer(
-        self, question_id: bytes, given: GivenAnswer, now: float
+        self, question_id: bytes, given: GivenAnswer, now: float, since: float = 0.0
     ) -> Awaitable[Problem | None]:
-        """Count the nonce and keep the sealed answer, or say why not; the same again is fine."""
+        """Count the nonce and keep the sealed answer, or say why not; the same again is fine.
+
+        Answers to questions that were asked before `since` are no longer in the device's budget.
+        """
         ...
 
     def note_question(self, question_id: bytes, purpose: str, was: str) -> Awaitable[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 10  # migrations.py brings older databases here
+SCHEMA = 11  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -41,6 +41,9 @@ device = sa.Table(
     sa.Column("revoked_at", sa.Float),
     sa.Column("spent", sa.Float, nullable=False, server_default="0"),  # mu^2, by the rules of then
     sa.Column("last_cost", sa.Float, nullable=False, server_default="0"),  # of last_step
+    # When it was charged and what for, the newest first: domain/charges.py.
+    sa.Column("charges", sa.Text, nullable=False, server_default=""),
+    sa.Column("dearest", sa.Float, nullable=False, server_default="0"),  # mu^2, in the window
 )
 
 round_ = sa.Table(

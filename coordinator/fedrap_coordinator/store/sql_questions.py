@@ -59,7 +59,7 @@ def question_keys(db: sa.Connection) -> frozenset[bytes]:
 
 
 def add_answer(
-    db: sa.Connection, question_id: bytes, given: GivenAnswer, now: float
+    db: sa.Connection, question_id: bytes, given: GivenAnswer, now: float, since: float = 0.0
 ) -> Problem | None:
     """Read with locks, decide, write."""
     q, a = t.question.c, t.answer.c
@@ -68,7 +68,11 @@ def add_answer(
     devices = sql_devices.locked(db, [given.device])
     mine = sa.and_(a.question_id == question_id, a.device_id == given.device)
     before = db.scalar(sa.select(a.digest).where(mine))
-    count = sa.select(sa.func.count()).where(a.device_id == given.device)
+    count = (
+        sa.select(sa.func.count())
+        .join_from(t.answer, t.question, a.question_id == q.id)
+        .where(a.device_id == given.device, q.asked_at >= since)
+    )
     decision = decide_answer(
         given,
         None if found is None else _row(found),

@@ -169,7 +169,7 @@ class Question(Message, frozen=True, kw_only=True, tag="question"):
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     least: Count  # no result from fewer answers
     most: Count  # answers that are taken
-    budget: Count  # questions that a device answers at most
+    budget: Count  # questions that a device answers at most in a window
     asked_at: Seconds70
     ends_at: Seconds70
     seal_key: Point
@@ -256,6 +256,7 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     withheld: bytes = b""  # a bit per row, lowest first: not to be recommended; empty: none
     entry: SignedBytes = b""  # of the log: a signature and a ReleaseEntry
     sequence: SequenceBody | Off = OFF
+    trend: bytes | Off = OFF  # f32 little-endian scale, then m i8: what was touched lately
 
 
 class Delta(Message, frozen=True, kw_only=True, tag="delta"):
@@ -280,6 +281,7 @@ class Delta(Message, frozen=True, kw_only=True, tag="delta"):
     withheld: bytes = b""  # of the result, as in a release
     entry: SignedBytes = b""  # of the result
     sequence: SequenceBody | Off = OFF  # there where the result has one
+    trend: bytes | Off = OFF  # of the result, whole, as in a release
 
 
 class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):

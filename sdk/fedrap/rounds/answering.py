@@ -92,7 +92,7 @@ class Answering:
             return None
         if not is_answerable(question):
             return None
-        if ledger.why_not_answer(entries, question, self.floor) is not None:
+        if ledger.why_not_answer(entries, question, self.floor, now) is not None:
             return None
         return question if now >= answer_time(self.credentials.private_key, question) else None
 

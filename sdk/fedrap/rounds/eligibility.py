@@ -33,6 +33,7 @@ FLOOR_COHORT = "floor-cohort"  # the offer is below what this device insists on
 FLOOR_NOISE = "floor-noise"
 FLOOR_CLIP = "floor-clip"
 FLOOR_EPSILON = "floor-epsilon"
+FLOOR_LIFETIME = "floor-lifetime"
 LEDGER_CAP = "ledger-cap"  # the device's own ledger says no
 LEDGER_SEPARATION = "ledger-separation"
 LEDGER_TRIES = "ledger-tries"

@@ -17,12 +17,13 @@ from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, fresh_state, keep_state, pose_paper
 from fedrap_core.paper.sampling import Uniform
 from fedrap_core.parts import more_parts
-from fedrap_core.plan import PaperMethod, Plan, SolveMethod, sequence_of
+from fedrap_core.plan import PaperMethod, Plan, SolveMethod, sequence_of, trend_of
 from fedrap_core.privacy.mechanisms import clip_share
 from fedrap_core.sequence.device_share import answer, ask, draw, pose_sequence
 from fedrap_core.sequence.model import window
 from fedrap_core.solve.device_share import join_shares, pose_round
 from fedrap_core.sparse import RowPart, RowUpdate
+from fedrap_core.trend import touched_lately
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.seal import seal_update
@@ -68,10 +69,13 @@ def prepare_update(
         update, trained, loss = _paper(plan.method, offer.step, local, trainer, uniform)
     else:
         update, trained, loss = _solve(plan.method, local, trainer)
-        update = replace(update, parts=_sequence(plan.method, local, trainer, uniform))
+        parts = _sequence(plan.method, local, trainer, uniform)
+        if (trend := trend_of(plan.method)) is not None:
+            parts += (touched_lately(local.history, now, trend),)
+        update = replace(update, parts=parts)
     clipped = clip_share(update, plan.privacy)
-    parts = more_parts(plan.method, local.common.size)
-    plaintext = encode_share(clipped, uniform(uniform_count(clipped)), parts)
+    of_plan = more_parts(plan.method, local.common.size)
+    plaintext = encode_share(clipped, uniform(uniform_count(clipped)), of_plan)
     body = encode(seal_update(offer, device, plaintext))
     rule = plan.privacy
     entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, now, rule)

@@ -86,7 +86,7 @@ class SequenceFitted:
 
 
 @dataclass(frozen=True)
-class _Ready:
+class Ready:
     """Scores that are already there, for measuring."""
 
     table: Scores
@@ -135,11 +135,11 @@ class Sequence:
             solve = self._solve.tune(task, seed, lambda done, words: on_progress(done / 2, words))
         tuned = replace(self, solve=solve)
         fitted = tuned.fit(task, seed, lambda done, words: on_progress((1 + done) / 2, words))
-        candidates = self._candidates()
+        candidates = self.candidates()
         votes = _votes(fitted, task, voters(task, seed), candidates)
         return replace(tuned, scoring=candidates[pick_by_votes(votes)])
 
-    def _candidates(self) -> list[SequenceScoring]:
+    def candidates(self) -> list[SequenceScoring]:
         """Mixtures to choose from; the first is in force."""
         if self.mixed:
             mixtures = (
@@ -217,7 +217,7 @@ def _votes(
         some = users[start : start + block]
         parts, asked = fitted.parts(some), task.some(some)
         for place, candidate in enumerate(candidates):
-            ranks = measure(_Ready(parts.mixed(candidate)), asked, top=0).full
+            ranks = measure(Ready(parts.mixed(candidate)), asked, top=0).full
             votes[place, start : start + block] = gains(ranks, task.items)
     return votes
 

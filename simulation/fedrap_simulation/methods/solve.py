@@ -228,9 +228,10 @@ class Solve:
 
 
 def voters(task: Task, seed: int) -> Rows:
-    """Who helps to choose scalars: at most VOTERS users, ascending."""
-    drawn = np.random.default_rng([seed, 0xB07E]).permutation(task.users)[:VOTERS]
-    return np.sort(drawn)
+    """Who helps to choose scalars: at most VOTERS of those who are asked, ascending."""
+    asked = task.asked_users
+    drawn = np.random.default_rng([seed, 0xB07E]).permutation(len(asked))[:VOTERS]
+    return asked[np.sort(drawn)]
 
 
 def pick_by_votes(

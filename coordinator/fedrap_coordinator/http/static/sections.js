@@ -85,8 +85,18 @@ export function showPrivacy(o) {
   const p = o.privacy;
   const used = p.spent.most / p.cap;
   const bounded = p.epsilon !== null;
+  const days = p.window_days ? `${count(p.window_days)} days` : null;
+  // K renews with each window: what the device charged most has spent adds up over all of them.
+  const last = days === null ? null : p.lifetime[p.lifetime.length - 1];
   put("privacy",
-    gauge({
+    days !== null && bounded ? gauge({
+      share: p.spent.epsilon === null ? 1 : p.spent.epsilon / last.epsilon,
+      word: `ε ${epsilon(p.epsilon)}`,
+      note: `in any ${days}`,
+      title: `Privacy budget: epsilon ${epsilon(p.epsilon)} in any ${days}, a guarantee that is ${band(p.epsilon).word}; ` +
+        `the device charged most has spent ${p.spent.epsilon === null ? "all" : epsilon(p.spent.epsilon)} so far`,
+      kind: band(p.epsilon).kind,
+    }) : gauge({
       share: bounded ? p.spent.epsilon / p.epsilon : used,
       word: bounded ? `ε ${epsilon(p.spent.epsilon)}` : "no ε",
       note: bounded ? `spent of ${epsilon(p.epsilon)} guaranteed` : "no guarantee",
@@ -98,8 +108,10 @@ export function showPrivacy(o) {
     make("p", {}, claim(p)),
     facts([
       ["Guarantee", `${band(p.epsilon).word}${bounded ? ` (ε ${epsilon(p.epsilon)}; up to 1 strong, 4 fair, 10 weak)` : ""}`],
-      ["A device joins", `at most ${count(p.cap)} rounds, one in ${count(p.separation)}`],
-      ["Charged most", `${count(p.spent.most)} of ${count(p.cap)} rounds`],
+      ["A device joins", `at most ${count(p.cap)} rounds${days === null ? "" : ` in any ${days}`}, one in ${count(p.separation)}`],
+      ["Charged most", days === null ? `${count(p.spent.most)} of ${count(p.cap)} rounds` :
+        `${count(p.spent.most)} rounds so far${bounded ? `, ε ${p.spent.epsilon === null ? "without bound" : epsilon(p.spent.epsilon)}` : ""}`],
+      ...(days === null || !bounded ? [] : [["Over years", p.lifetime.map((one) => `${count(one.windows)} × ${days}: ε ${epsilon(one.epsilon)}`).join(", ")]]),
       ["Devices at the end of it", count(o.devices.spent)],
       ["Noise z, clip S", `${p.noise}, ${Number(p.clip.toPrecision(4))}${p.clip_adapts ? " (adapts)" : ""}`],
       ["δ", small(p.delta)],
