@@ -11,13 +11,12 @@ from fedrap_core.aggregate import Accumulator
 from fedrap_core.errors import BrokenModel, WrongShape
 from fedrap_core.model import CommonItems, History
 from fedrap_core.parts import empty_parts, more_parts, update_parts
-from fedrap_core.plan import OFF, Plan, Scoring, SequenceMethod, SolveMethod, TrendMethod
+from fedrap_core.plan import DAY, OFF, Plan, Scoring, SequenceMethod, SolveMethod, TrendMethod
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.ranking import explain, rank
 from fedrap_core.solve.user import derive_user
 from fedrap_core.sparse import RowPart, RowUpdate
 from fedrap_core.trend import (
-    DAY,
     LOUD,
     TrendState,
     follow_trend,

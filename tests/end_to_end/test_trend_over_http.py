@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 
 from fedrap import Floor
-from fedrap_core.plan import Scoring, SolveMethod, TrendMethod
-from fedrap_core.trend import DAY
+from fedrap_core.plan import DAY, Scoring, SolveMethod, TrendMethod
 from testkit.harness import DIM, ITEMS, serve, small_settings
 
 FREE = Floor.without_privacy(separation=1, min_updates=2)

@@ -36,6 +36,7 @@ from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.model import CommonItems
 from fedrap_core.paper.averaging import average_step
 from fedrap_core.plan import (
+    DAY,
     OFF,
     AnyScoring,
     Method,
@@ -50,7 +51,7 @@ from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.sequence.server_step import SequenceLearner, start_learner
 from fedrap_core.solve.server_step import Learner, RoundSum, learn_step, withheld_rows
 from fedrap_core.sparse import RowPart
-from fedrap_core.trend import DAY, TrendState, faded_trend, follow_trend
+from fedrap_core.trend import TrendState, faded_trend, follow_trend
 from fedrap_core.wire.authority import entry_digest, sign_release
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release

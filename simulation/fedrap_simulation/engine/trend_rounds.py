@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_core.trend import DAY, FADED, TrendState
+from fedrap_core.plan import DAY
+from fedrap_core.trend import FADED, TrendState
 from fedrap_simulation.data.interactions import Histories, Numbers
 
 Vector = npt.NDArray[np.float64]
@@ -51,7 +52,7 @@ def draw_participations(
     np.minimum.at(known, train.owners, times)  # (U,) first touch
     start = float(times.min()) if len(times) else now
     count = int((now - start) / (DAY * reports.every_days)) + 1
-    rounds = now - DAY * reports.every_days * np.arange(count)[::-1]
+    rounds = np.asarray(now - DAY * reports.every_days * np.arange(count)[::-1], np.float64)
     joined = np.zeros(len(train), dtype=np.int64)
     last = np.full(len(train), -reports.separation)
     devices, when = [], []

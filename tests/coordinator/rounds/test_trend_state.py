@@ -20,10 +20,10 @@ from fedrap_coordinator.rounds.releases import (
 )
 from fedrap_coordinator.rounds.sequence_state import unpack_learner
 from fedrap_coordinator.rounds.trend_state import join_state, published_trend, split_state
-from fedrap_core.plan import OFF, Scoring, SequenceMethod, SolveMethod, TrendMethod
+from fedrap_core.plan import DAY, OFF, Scoring, SequenceMethod, SolveMethod, TrendMethod
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.sparse import RowPart, pack_gram
-from fedrap_core.trend import DAY, TrendState
+from fedrap_core.trend import TrendState
 from testkit.harness import DIM, small_settings
 
 TASK = b"t" * 16

@@ -72,7 +72,8 @@ def test_no_window_and_no_life_costs_more_than_is_stated(
     coefficients: tuple[float, ...], separation: int, cap: int, days: float
 ) -> None:
     rule = _rule(coefficients, separation, cap, days)
-    matrix, most_window, most_life = _strategy(coefficients), 0.0, {}
+    matrix, most_window = _strategy(coefficients), 0.0
+    most_life: dict[int, float] = {}
     for joined in set(_patterns(rule)):
         for end in range(STEPS):  # every window, wherever it begins
             inside = tuple(one for one in joined if end - days < one <= end)

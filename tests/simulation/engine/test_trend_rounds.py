@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedrap_core.model import History
-from fedrap_core.plan import TrendMethod
+from fedrap_core.plan import DAY, TrendMethod
 from fedrap_core.sparse import RowPart
-from fedrap_core.trend import DAY, TrendState, follow_trend, touched_lately
+from fedrap_core.trend import TrendState, follow_trend, touched_lately
 from fedrap_simulation.data.interactions import make_histories
 from fedrap_simulation.engine.trend_rounds import Reports, draw_participations, sum_of_rounds
 
