@@ -165,7 +165,7 @@ def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> De
     """
     d, cap, separation = t.device.c, rule.cap, rule.separation
     spent_all = d.participations >= cap
-    inside = sa.literal(True)  # was it charged within the window?
+    inside: sa.ColumnElement[bool] = sa.literal(True)  # was it charged within the window?
     if math.isfinite(rule.window):
         out = charges.edge(now, rule)
         newest = 1 + charges.WIDTH * (cap - 1)  # where the K-th newest charge begins
