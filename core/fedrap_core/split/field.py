@@ -31,7 +31,7 @@ def reduce(values: Words) -> Words:
 
 
 def mul(left: Words, right: Words) -> Words:
-    """Products, p at most; both up to 2^31."""
+    """Products, p at most; both up to p."""
     return fold(left * right)
 
 
@@ -46,7 +46,7 @@ def sub(left: Words, right: Words) -> Words:
 
 
 def total(values: Words, axis: int | None = None) -> Words:
-    """Sums in [0, p), of up to 2^31 numbers up to 2^31."""
+    """Sums in [0, p), of fewer than 2^31 numbers up to p."""
     return reduce(np.asarray(np.sum(values, axis=axis, dtype=np.uint64)))
 
 
