@@ -10,7 +10,7 @@ Only the sums of a round are put together, each with noise of its server.
     layout       which of three places an item may take, and who takes which (cuckoo hashing)
     dpf          one row at one secret position, as two short keys (Boyle, Gilboa, Ishai 2016)
     compiled     the same expansion in one pass, where numba is installed
-    proof        what a row holds is small, shown on shares (Boneh et al. 2019; Prio3 of the VDAF draft)
+    proof        what a report holds is small, shown on shares (Boneh et al. 2019; Prio3)
     numbers      an update as small whole numbers, and a sum of them as an update's sum
     report       what a device makes, and its bytes
     verify       what both servers do with reports, and their running sums

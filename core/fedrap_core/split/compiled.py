@@ -71,7 +71,7 @@ def _pass(
     columns: npt.NDArray[np.uint64],  # (slots, width)
     corrected: npt.NDArray[np.uint64],  # (slots·size, 2, 2)
 ) -> None:
-    """Leaves `first`·size … of some slots: their words into sums and column sums, and their tags."""
+    """The leaves of some slots from `first` on: words into sums and column sums, and tags."""
     prime = np.uint64(P)
     half = np.uint64(32)
     for leaf in range(shuffled.shape[0]):

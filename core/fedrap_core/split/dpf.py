@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.errors import MalformedMessage
-from fedrap_core.split.field import P, PRIME, Words, Words32, fold, negate, sub
+from fedrap_core.split.field import PRIME, P, Words, Words32, fold, negate, sub
 from fedrap_core.split.layout import Layout
 from fedrap_core.split.xof import SEED_BYTES, Blocks, Seeds, kdf16, stream
 
@@ -142,11 +142,13 @@ def make_core(
     every = np.arange(slots)
     for level in range(depth):
         turn = (positions >> (depth - 1 - level)) & 1  # 0: left
-        grown = [_grow(blocks.extend, mine) for mine in here]  # seeds (slots, 2, 2), bits (slots, 2)
+        grown = [
+            _grow(blocks.extend, mine) for mine in here
+        ]  # seeds (slots, 2, 2), bits (slots, 2)
         lost = 1 - turn
         corrections[:, level] = grown[0][0][every, lost] ^ grown[1][0][every, lost]
         bits[:, level] = grown[0][1] ^ grown[1][1]
-        bits[every, level, turn] ^= _ONE  # the bits of the kept child differ, those of the other not
+        bits[every, level, turn] ^= _ONE  # bits of the kept child differ, the other's not
         for server in (0, 1):
             t = control[server]
             kept = grown[server][0][every, turn] ^ (t[:, None] * corrections[:, level])
@@ -223,7 +225,7 @@ def add_words(
     core: Core,
     into: Words32 | None,
 ) -> Expansion:
-    """Convert all leaves; `into` (slots, size, width), p at most, has their words added in place."""
+    """Convert all leaves; their words are added to `into` (slots, size, width), p at most."""
     seeds, control = leaves
     made = Expansion(shape)
     size, width = shape.layout.size, shape.width

@@ -79,7 +79,7 @@ def powers(base: int, count: int) -> Words:
     result[:1] = 1
     done = 1
     while done < count:  # twice as many each time
-        step = np.uint64(pow(base, done, P))
+        step = np.asarray(pow(base, done, P), dtype=np.uint64)
         more = min(done, count - done)
         result[done : done + more] = mul(result[:more], step)
         done += more

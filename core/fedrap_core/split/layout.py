@@ -2,8 +2,8 @@
 
 A report has three tables of B = ceil(1.28·H/3) slots. Each table has its own permutation of the
 items [0, m), keyed by the round: item j may lie in slot π_t(j) mod B of table t, at position
-π_t(j) div B. A device puts each of its rows into one of its three slots (cuckoo hashing; Angel, Chen,
-Laine and Setty 2018 use it for batches), and fills what is left with rows of zeros at random
+π_t(j) div B. A device puts each of its rows into one of its three slots (cuckoo hashing, as
+Angel, Chen, Laine and Setty 2018 for batches), and fills what is left with rows of zeros at random
 positions, so that every report has as many slots as every other.
 """
 
@@ -61,7 +61,7 @@ class Layout:
 
 
 def _permute(blocks: Blocks, table: int, items: Rows, size: int) -> npt.NDArray[np.int64]:
-    """π_t of each item: a Feistel network over an even number of bits, walked until below `size`."""
+    """π_t of each item: a Feistel network over an even number of bits, walked to below `size`."""
     half = max(1, ((size - 1).bit_length() + 1) // 2)
     values = np.asarray(items, dtype=np.uint64)
     left = np.arange(len(values))

@@ -5,8 +5,8 @@ clipped to S as a whole and each number to peak·S, divided by Δ and rounded up
 that the mean stays. What rounding made longer than Q = floor((S/Δ)²) is shrunk until it is not.
 
 A sum is one vector of the field, in the order of parts.py: clipping number, Gram matrix, rows, then
-the parts of a sequence model. The clipping number of a device is R, -R or 0, so half of the sum over
-R is the sum of +1/2 and -1/2.
+the parts of a sequence model. The clipping number of a device is R, -R or 0, so the sum over
+2R is that of +1/2 and -1/2.
 """
 
 from __future__ import annotations
@@ -146,23 +146,17 @@ def to_numbers(update: RowUpdate, terms: Terms, uniform: npt.NDArray[np.float64]
     while int(np.sum(rounded**2)) > terms.circuit.limit:
         flat = flat * 0.99
         rounded = _rounded(flat, chance)
-    return Numbers(
-        rows, rounded[: values.size].reshape(values.shape), rounded[values.size :], fits
-    )
+    return Numbers(rows, rounded[: values.size].reshape(values.shape), rounded[values.size :], fits)
 
 
 def _rounded(values: npt.NDArray[np.float64], chance: npt.NDArray[np.float64]) -> Whole:
     return np.clip(np.floor(values + chance), -R, R).astype(np.int64)
 
 
-def _side_by_side(
-    update: RowUpdate, terms: Terms
-) -> tuple[Rows, npt.NDArray[np.float64]]:
+def _side_by_side(update: RowUpdate, terms: Terms) -> tuple[Rows, npt.NDArray[np.float64]]:
     """All rows that any part touches, their parts beside each other: (n,) and (n, width)."""
     mine = [RowPart(update.rows, update.values)]
-    mine += [
-        one for one, part in zip(update.parts, terms.parts, strict=True) if not part.whole
-    ]
+    mine += [one for one, part in zip(update.parts, terms.parts, strict=True) if not part.whole]
     touched = np.zeros(terms.items, dtype=np.bool_)  # a mask: np.unique loads 10 MB
     for one in mine:
         touched[one.rows] = True
@@ -230,9 +224,7 @@ def _cut_rows(terms: Terms, rows: Words) -> list[tuple[str, Words]]:
     return found
 
 
-def server_noise(
-    terms: Terms, key: bytes, step: int, sets: Mapping[int, bytes]
-) -> Whole:
+def server_noise(terms: Terms, key: bytes, step: int, sets: Mapping[int, bytes]) -> Whole:
     """One server's noise for all of a sum, in whole steps of Δ: (sum_words,).
 
     Each server adds all of it: what the other learns is covered by this one alone. Rounding what
@@ -250,7 +242,7 @@ def server_noise(
 def add_noise(share: Words, noise: Whole) -> npt.NDArray[np.uint32]:
     """What leaves a server: its share of the sum with its noise, in [0, p)."""
     both = np.mod(share.astype(np.int64) + noise, (1 << 31) - 1)
-    return both.astype(np.uint32)
+    return np.asarray(both, dtype=np.uint32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +262,7 @@ def join_sums(
 ) -> Joined:
     """The sum of both servers' noised shares, as numbers again."""
     both = to_signed(from_signed(leader.astype(np.int64) + helper.astype(np.int64)))
-    numbers = both[1:] * terms.step
+    numbers = np.asarray(both[1:] * terms.step, dtype=np.float64)
     rule, split = terms.plan.privacy, split_of(terms.plan)
     assert split is not None
     found, at = {}, 0
@@ -305,5 +297,3 @@ def _spread(rule: Privacy, step: int) -> float:
     series = inverse_series(rule.coefficients, max(1, step))
     one = rule.noise * rule.clip * math.sqrt(sum(weight**2 for weight in series))
     return math.sqrt(SERVERS) * one
-
-

@@ -64,9 +64,9 @@ class Circuit:
     @property
     def digits(self) -> int:
         """Digits that a slack up to Q takes."""
-        count = 1
-        while BASE**count <= self.limit:
-            count += 1
+        count, largest = 1, BASE
+        while largest <= self.limit:
+            count, largest = count + 1, largest * BASE
         return count
 
     @property
@@ -151,7 +151,7 @@ def query(
         first = proofs[at : at + wires + 1]
         p1 = proofs[at + wires + 1 :][: BASE * calls + 1]
         p2 = proofs[at + wires + 2 + BASE * calls :][: 2 * calls + 1]
-        r, rho, tau = _joint_numbers(joint, number)
+        _, rho, tau = _joint_numbers(joint, number)
         point = _query_point(circuit, secret, number)
         slack = total(mul(extra[:-1], powers(BASE, circuit.digits)))
         if leads:
@@ -159,7 +159,7 @@ def query(
             slack = fold(slack + from_signed(known))
         squares = total(np.append(p2[1 : calls + 1], slack))
         weighted = mul(p1[1 : calls + 1], powers(rho, calls + 1)[1:])
-        v = total(np.append(weighted, mul(squares, np.uint64(tau))))
+        v = total(np.append(weighted, mul(squares, np.asarray(tau, np.uint64))))
         wires_at = product(
             lagrange(calls + 1, point)[None], np.concatenate([first[None], inside])
         ).ravel()
@@ -240,5 +240,3 @@ def _query_point(circuit: Circuit, secret: bytes, number: int) -> int:
         if point > most:
             return int(point)
     return int(P - 1)  # sixteen draws below most: never
-
-

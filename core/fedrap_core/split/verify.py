@@ -164,4 +164,3 @@ def _expand(
 def _mac(key: bytes, tags: npt.NDArray[np.uint64]) -> bytes:
     """GMAC: AES-GCM of nothing, over the tags. The key is of this report alone, so a nonce of 0."""
     return AESGCM(key).encrypt(bytes(12), b"", tags.astype("<u8", copy=False).tobytes())
-

@@ -55,7 +55,9 @@ def shuffle(seeds: Seeds, count: int) -> Seeds:
 
 def stream(key: bytes, size_bytes: int) -> bytes:
     """AES-128 in counter mode from 0 on."""
-    return Cipher(algorithms.AES128(key), modes.CTR(bytes(16))).encryptor().update(bytes(size_bytes))
+    return (
+        Cipher(algorithms.AES128(key), modes.CTR(bytes(16))).encryptor().update(bytes(size_bytes))
+    )
 
 
 def field_numbers(key: bytes, count: int) -> Words:

@@ -93,6 +93,15 @@ class Signed(Message, frozen=True, kw_only=True, tag="signed"):
     signature: Signature
 
 
+class HelperKey(msgspec.Struct, frozen=True, kw_only=True):
+    """Inside an offer: the second server of a plan with `split`, and what it signed; see shares."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]  # who runs it, in words
+    seal_key: Point
+    seal_id: KeyId
+    signature: Signature  # by the helper's identity, which the app pins
+
+
 class Offer(Message, frozen=True, kw_only=True, tag="offer"):
     """Inside `signed`: a place in a round, the same for all who have one."""
 
@@ -104,6 +113,7 @@ class Offer(Message, frozen=True, kw_only=True, tag="offer"):
     model: Digest  # hash of that release's C
     seal_key: Point
     seal_id: KeyId
+    helper: HelperKey | Off = OFF  # there where the plan has `split`
 
 
 class Update(Message, frozen=True, kw_only=True, tag="update"):
@@ -117,6 +127,25 @@ class Update(Message, frozen=True, kw_only=True, tag="update"):
     device: Id16
     seal_id: KeyId
     sealed: bytes
+
+
+class SplitUpdate(Message, frozen=True, kw_only=True, tag="split-update"):
+    """Device -> coordinator: a report for two servers, in a round whose plan has `split`.
+
+    The helper gets `report`, `public` and `helper`, and nothing that names the device.
+    """
+
+    task: Id16
+    round: Id16
+    step: Step
+    model: Digest
+    plan: Digest  # SHA-256 of the plan's bytes
+    device: Id16
+    seal_id: KeyId  # of the leader's key
+    report: Id16  # random
+    public: bytes  # joint parts and corrections, see split/report.py
+    leader: bytes  # sealed
+    helper: bytes  # sealed to the helper's key of this round
 
 
 class SharePart(msgspec.Struct, frozen=True, kw_only=True):
