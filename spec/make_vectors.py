@@ -26,6 +26,7 @@ from spec import (
     cases_rounds,
     cases_sequence,
     cases_solve,
+    cases_split,
 )
 from spec.vector_format import File, differences, to_text
 
@@ -49,6 +50,7 @@ PLAIN: dict[str, Callable[[], File]] = {
     "share_of_round": cases_solve.shares_of_rounds,
     "share_parts": cases_sequence.shares,
     "solve": cases_solve.solves,
+    "split": cases_split.reports,
     "update_of_round": cases_rounds.updates_of_rounds,
 }
 RANDOM: dict[str, Callable[[File | None], File]] = {

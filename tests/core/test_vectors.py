@@ -38,6 +38,7 @@ from fedrap_core.solve.device_share import compute_share, join_shares, pose_roun
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
 from fedrap_core.solve.user import UserRepresentation, derive_user
 from fedrap_core.sparse import RowPart, RowUpdate
+from fedrap_core.split import field, numbers, report, verify
 from fedrap_core.wire import (
     attributes,
     authority,
@@ -365,6 +366,35 @@ def replay_share_parts(case: Case) -> None:
     assert share.encode_share(update, np.array(case["uniform"]), parts) == raw
     for one, decoded in zip(got.parts, case["decoded"], strict=True):
         assert one.values.tolist() == decoded
+
+
+def replay_split(case: Case) -> None:
+    terms = numbers.Terms(
+        bytes.fromhex(case["round"]), msgspec.convert(case["plan"], plan.Plan), case["items"]
+    )
+    more = tuple(
+        RowPart(np.array(one["rows"], dtype=np.int64), np.reshape(one["values"], (-1, part.width)))
+        for one, part in zip(case["parts"], terms.parts, strict=True)
+    )
+    values = np.reshape(case["values"], (-1, terms.method.dim))
+    update = RowUpdate(np.array(case["rows"]), values, np.array(case["gram"]), 0, more)
+    mine = numbers.to_numbers(update, terms, np.array(case["uniform"]))
+    assert mine.rows.tolist() == case["number_rows"]
+    assert mine.values.tolist() == case["number_values"]
+    assert mine.whole.tolist() == case["number_whole"]
+    assert mine.fits == case["fits"]
+    made = report.make_report(terms, mine, bytes.fromhex(case["secret"]))
+    (public, leader, helper) = _bytes(case, "public", "leader", "helper")
+    assert (made.id.hex(), made.public, made.leader, made.helper) == (
+        case["report"], public, leader, helper,
+    )  # fmt: skip
+    sums = [verify.RunningSum(terms, server) for server in (0, 1)]
+    key = bytes.fromhex(case["verify_key"])
+    for one, raw, name in zip(sums, (leader, helper), ("leader", "helper"), strict=True):
+        seen = one.look(key, made.id, public, raw).seen
+        assert seen.encoded().hex() == case[f"seen_{name}"]
+    both = field.to_signed(field.reduce(sums[0].share() + sums[1].share()))
+    assert both.tolist() == case["sum"]
 
 
 def replay_sequence_release(case: Case) -> None:

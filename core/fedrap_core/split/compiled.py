@@ -19,6 +19,7 @@ from fedrap_core.split.dpf import CHUNK, Core, Expansion, ReportBlocks, Shape
 from fedrap_core.split.field import P, Words32, fold
 from fedrap_core.split.xof import Seeds, shuffle
 
+WORTH = 1 << 18  # numbers of one report
 Leaves = tuple[Seeds, npt.NDArray[np.uint64]]
 
 
@@ -30,8 +31,9 @@ def is_available() -> bool:
 def add_words(
     shape: Shape, blocks: ReportBlocks, leaves: Leaves, core: Core, into: Words32 | None
 ) -> Expansion:
-    """See `dpf.add_words`; compiled where it can be."""
-    if into is None or not is_available():
+    """See `dpf.add_words`; compiled where it can be and is worth to load numba for."""
+    numbers = shape.layout.slots * shape.layout.size * shape.width
+    if into is None or numbers < WORTH or not is_available():
         return dpf.add_words(shape, blocks, leaves, core, into)
     seeds, control = leaves
     made = Expansion(shape)

@@ -26,6 +26,7 @@ or so; hence there are two, with other random numbers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -72,7 +73,7 @@ class Circuit:
     @property
     def calls(self) -> int:
         """N, about sqrt(n/65), which makes a proof the shortest; the last wire needs some."""
-        return max(self.digits + 1, round((self.numbers / (BASE + 2)) ** 0.5))
+        return max(self.digits + 1, round(math.sqrt(self.numbers / (BASE + 2))))
 
     @property
     def wires(self) -> int:

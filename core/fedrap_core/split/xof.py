@@ -67,5 +67,5 @@ def field_numbers(key: bytes, count: int) -> Words:
         words = np.frombuffer(stream(key, 4 * asked), dtype="<u4") & np.uint32(P)
         kept = words[words != P]
         if len(kept) >= count:
-            return kept[:count].astype(np.uint64)
+            return np.asarray(kept[:count], dtype=np.uint64)
         asked *= 2

@@ -129,25 +129,6 @@ class Update(Message, frozen=True, kw_only=True, tag="update"):
     sealed: bytes
 
 
-class SplitUpdate(Message, frozen=True, kw_only=True, tag="split-update"):
-    """Device -> coordinator: a report for two servers, in a round whose plan has `split`.
-
-    The helper gets `report`, `public` and `helper`, and nothing that names the device.
-    """
-
-    task: Id16
-    round: Id16
-    step: Step
-    model: Digest
-    plan: Digest  # SHA-256 of the plan's bytes
-    device: Id16
-    seal_id: KeyId  # of the leader's key
-    report: Id16  # random
-    public: bytes  # joint parts and corrections, see split/report.py
-    leader: bytes  # sealed
-    helper: bytes  # sealed to the helper's key of this round
-
-
 class SharePart(msgspec.Struct, frozen=True, kw_only=True):
     """One more part of a share, int8 with scales; the plan says how many numbers a row has."""
 

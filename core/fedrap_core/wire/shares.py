@@ -1,7 +1,7 @@
 """Reports of `split` as messages: sealed to leader and helper, and what the helper signs.
 
-The helper's identity key is pinned in the app. For every round it signs a fresh sealing key together
-with task, round, step, model and plan, so that a coordinator can neither put its own key in the
+The helper's identity key is pinned in the app. For every round it signs a fresh sealing key with
+task, round, step, model and plan, so that a coordinator can neither put its own key in the
 helper's place nor let the helper serve under another plan than devices were shown.
 """
 
@@ -22,12 +22,12 @@ from fedrap_core.wire.messages import (
     Digest,
     HelperKey,
     Id16,
+    KeyId,
     Message,
     Offer,
     Point,
     Seconds70,
     Signature,
-    SplitUpdate,
     Step,
 )
 from fedrap_core.wire.seal import open_sealed, seal
@@ -37,6 +37,25 @@ SEALED_HELPER_BYTES = HELPER_BYTES + 81  # an encapsulated point and a tag
 MOST_REPORTS = 64  # in one batch
 MOST_BATCH_BYTES = 6 * 1024 * 1024
 _HELPER = b"fedrap/2 helper\n"
+
+
+class SplitUpdate(Message, frozen=True, kw_only=True, tag="split-update"):
+    """Device -> coordinator: a report for two servers, in a round whose plan has `split`.
+
+    The helper gets `report`, `public` and `helper`, and nothing that names the device.
+    """
+
+    task: Id16
+    round: Id16
+    step: Step
+    model: Digest
+    plan: Digest  # SHA-256 of the plan's bytes
+    device: Id16
+    seal_id: KeyId  # of the leader's key
+    report: Id16  # random
+    public: bytes  # joint parts and corrections, see split/report.py
+    leader: bytes  # sealed
+    helper: bytes  # sealed to the helper's key of this round
 
 
 class OpenRound(Message, frozen=True, kw_only=True, tag="open-round"):
