@@ -61,7 +61,11 @@ FILES = {
     if path.stem != "bad_calls"  # of the SDK's own API: tests/sdk/test_bad_calls.py
 }
 KINDS: dict[str, Any] = {
-    **{str(kind.__struct_config__.tag): kind for kind in messages.Message.__subclasses__()},
+    **{
+        str(kind.__struct_config__.tag): kind
+        for kind in messages.Message.__subclasses__()
+        if kind.__module__ == messages.__name__  # those between servers are no device's business
+    },
     "plan": plan.Plan,
     "scoring": Scoring,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -56,6 +57,18 @@ class SplitUpdate(Message, frozen=True, kw_only=True, tag="split-update"):
     public: bytes  # joint parts and corrections, see split/report.py
     leader: bytes  # sealed
     helper: bytes  # sealed to the helper's key of this round
+
+
+class HelperProblem(StrEnum):
+    """Why a helper refuses the leader; the code of its problem document."""
+
+    MALFORMED = "malformed"  # not a message of this protocol
+    NOT_ALLOWED = "not-allowed"  # a plan or a time that this helper does not serve
+    NO_ROUND = "no-round"  # never opened, over, or its key is gone
+    ANOTHER_ROUND = "another-round"  # opened under the same id with something else
+    BURNED_STEP = "burned-step"  # the step was summed before
+    ANOTHER_SET = "another-set"  # not the reports that were counted or summed
+    TOO_FEW = "too-few"  # fewer devices than a sum needs
 
 
 class OpenRound(Message, frozen=True, kw_only=True, tag="open-round"):

@@ -110,5 +110,5 @@ def test_a_helper_is_who_the_app_pins_and_signed_this_very_round() -> None:
 
 def test_the_name_of_a_set_does_not_depend_on_its_order() -> None:
     ids = [bytes([i]) * 16 for i in range(3)]
-    assert set_digest(set(ids)) == set_digest(set(reversed(ids)))
+    assert set_digest(set(ids)) == set_digest({*ids[1:], ids[0]})
     assert set_digest(set(ids)) != set_digest(set(ids[:2]))
