@@ -99,6 +99,9 @@ class Status:
     privacy: Statement | None  # the guarantee of the last round's policy; None before one
     hidden: int  # items that are never recommended
     set_aside: tuple[str, ...]  # records that could not be read, each with a word for why
+    aggregation: str = "sealed"  # or `split`: two servers, of which none reads an update
+    helper: str | None = None  # the second server that the app pins, as hex
+    experimental: bool = False  # this way of aggregation wants outside review
 
 
 @dataclass(frozen=True)

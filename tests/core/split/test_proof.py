@@ -36,8 +36,8 @@ def verdict(
     masks = [field_numbers(kdf16(b"mask", bytes([i])), len(v)) for i, v in enumerate((x, last))]
     mask = field_numbers(kdf16(b"mask of proofs"), len(proofs))
     first = [reduce(sub(v, m)) for v, m in zip((x, last), masks, strict=True)]
-    leader = query(circuit, True, *first, reduce(sub(proofs, mask)), JOINT, SECRET)
-    helper = query(circuit, False, *masks, mask, JOINT, SECRET)
+    leader = query(circuit, True, first[0], first[1], reduce(sub(proofs, mask)), JOINT, SECRET)
+    helper = query(circuit, False, masks[0], masks[1], mask, JOINT, SECRET)
     return decide(circuit, leader, helper, JOINT)
 
 

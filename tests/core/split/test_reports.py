@@ -15,7 +15,6 @@ from fedrap_core.split import report as report_module
 from fedrap_core.split.dpf import Core, ReportBlocks, Shape, expand_leaves, make_core
 from fedrap_core.split.field import Words, from_signed, inverse, reduce, to_signed
 from fedrap_core.split.numbers import (
-    R,
     Terms,
     add_noise,
     join_sums,
@@ -23,7 +22,7 @@ from fedrap_core.split.numbers import (
     to_numbers,
     uniform_count,
 )
-from fedrap_core.split.proof import decide
+from fedrap_core.split.proof import R, decide
 from fedrap_core.split.report import (
     HELPER_BYTES,
     Report,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -69,14 +70,15 @@ def test_each_server_opens_its_own_share_and_no_other() -> None:
     assert open_leader(update, LEADER) == report.leader
     asked = (update.task, update.plan, update.round, for_helper(update))
     assert open_helper(*asked, HELPER) == report.helper
-    for wrong in (
+    wrongs: list[Callable[[], bytes]] = [
         lambda: open_leader(update, HELPER),
         lambda: open_helper(*asked, LEADER),
         lambda: open_leader(msgspec.structs.replace(update, leader=update.helper), HELPER),
         lambda: open_leader(msgspec.structs.replace(update, report=bytes(16)), LEADER),
         lambda: open_leader(msgspec.structs.replace(update, round=bytes(16)), LEADER),
         lambda: open_leader(msgspec.structs.replace(update, plan=bytes(32)), LEADER),
-    ):
+    ]
+    for wrong in wrongs:
         with pytest.raises(MalformedMessage):
             wrong()
 
@@ -84,11 +86,10 @@ def test_each_server_opens_its_own_share_and_no_other() -> None:
 @pytest.mark.spec("12.1")
 def test_a_helper_is_who_the_app_pins_and_signed_this_very_round() -> None:
     offer = some_offer()
-    assert check_helper(offer, PINNED) == offer.helper
+    helper = check_helper(offer, PINNED)
+    assert helper == offer.helper
     assert check_helper(decode(Offer, encode(offer)), PINNED) == offer.helper
     change = msgspec.structs.replace
-    helper = offer.helper
-    assert helper is not OFF
     other = public_point(LEADER.public_key())
     swapped = change(helper, seal_key=other, seal_id=seal_id(LEADER.public_key()))
     for wrong in (
