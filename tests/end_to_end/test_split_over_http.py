@@ -61,7 +61,7 @@ def helper(tmp_path: Path) -> Any:
 
 
 async def run(device: FedRap) -> Any:
-    return await asyncio.to_thread(device.run_round)
+    return await device.run_round_async()
 
 
 async def test_a_round_of_two_servers_learns_what_one_server_learns(
@@ -214,7 +214,7 @@ async def test_two_processes_over_tls_survive_a_kill_of_the_helper(tmp_path: Pat
         )
         sums: list[RoundSum] = []
         async with serve(settings, str(tmp_path / "db.sqlite"), learn=noting(sums)) as live:
-                    coordinator = live.app[COORDINATOR]
+            coordinator = live.app[COORDINATOR]
             devices = [
                 await split_device(live, tmp_path / str(n), HISTORIES[n], helper.identity)
                 for n in range(2)
