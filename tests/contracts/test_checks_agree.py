@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedrap_coordinator.domain.decisions import SlotRequest, SlotRule
@@ -42,6 +42,15 @@ _devices = st.fixed_dictionaries(
         "revoked_at": st.none() | st.just(5.0),
     }
 )
+WAITS = {
+    "participations": 0,
+    "last_step": None,
+    "first_step": 0,
+    "not_before": 0.0,
+    "free_at": NOW + 1,
+    "valid_until": NOW + 1,
+    "revoked_at": None,
+}
 _rules = st.builds(Privacy, separation=st.integers(1, 4), cap=st.integers(1, 4))
 
 
@@ -80,15 +89,22 @@ async def _counted(rows: Sequence[dict[str, object]], rule: Privacy) -> list[Dev
         problems.REVOKED: "revoked",
     }
     states: Counter[str] = Counter()
+    free: list[int] = []  # steps from which those that wait may take part
     for result, before in zip(results, known, strict=True):
         has_slot = result.problem is None and before.last_step == STEP  # its step is charged
         states["resting" if has_slot else names[result.problem]] += 1
+        if result.problem is problems.TOO_NEW and before.first_step > STEP:
+            free.append(before.first_step)
     charged = Counter(one.participations for one in known)
-    return [*found, DeviceStates(**states, charged=dict(sorted(charged.items())))]
+    first = min(free, default=0)
+    decided = DeviceStates(**states, charged=dict(sorted(charged.items())), first_free=first)
+    return [*found, decided]
 
 
 @settings(max_examples=40)
 @given(st.lists(_devices, max_size=12), _rules)
+@example([{**WAITS, "first_step": STEP + 1}], Privacy())
+@example([{**WAITS, "first_step": STEP + 1}, {**WAITS, "not_before": NOW + 1}], Privacy())
 def test_sql_counts_devices_as_the_rule_decides(
     rows: list[dict[str, object]], rule: Privacy
 ) -> None:

@@ -201,12 +201,12 @@ class SqlStore:
             raise StoreUnavailable(f"the database cannot be opened: {error}") from error
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._writers, self._end)
-        self._writers.shutdown()
+        await asyncio.to_thread(self._end)
 
     def _end(self) -> None:
-        if self._readers is not self._writers:  # whose thread this is
-            self._readers.shutdown()  # a connection that is in use is not closed by `dispose`
+        """A connection that is in use is not closed by `dispose`, so all threads end first."""
+        self._readers.shutdown()
+        self._writers.shutdown()
         self._engine.dispose()
 
     @asynccontextmanager

@@ -174,7 +174,7 @@ def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> De
     ).label("state")
     counted = sa.select(
         state, d.participations, sa.func.count().label("n"), sa.func.max(d.spent).label("spent"),
-        sa.func.min(d.first_step).label("first"),
+        sa.func.min(sa.case((d.first_step > step, d.first_step))).label("first"),
     )  # fmt: skip
     sums: dict[str, int] = {}
     charged: dict[int, int] = {}
@@ -183,7 +183,7 @@ def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> De
     for row in db.execute(counted.group_by(state, d.participations)):
         sums[row.state] = sums.get(row.state, 0) + row.n
         charged[row.participations] = charged.get(row.participations, 0) + row.n
-        if row.state == "waiting" and row.first > step:
+        if row.state == "waiting" and row.first is not None:
             first = min(first or row.first, row.first)
         spent[row.participations] = max(spent.get(row.participations, 0.0), row.spent)
     return with_costs(
