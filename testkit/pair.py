@@ -61,6 +61,7 @@ class LocalHelper:
     noise: float = 0.0
     clock: Callable[[], float] = time.time
     faults: list[str] = field(default_factory=list)
+    planned: dict[str, str] = field(default_factory=dict)  # by kind of message, once
     calls: list[str] = field(default_factory=list)
     seen: list[Message] = field(default_factory=list)  # all that a curious helper has
     rounds: HelperRounds = field(init=False)
@@ -121,7 +122,7 @@ class LocalHelper:
         return self.rounds.close_round(asked)
 
     async def _call(self, message: M, kind: type[M], verb: Callable[[M], A], answer: type[A]) -> A:
-        fault = self.faults.pop(0) if self.faults else ""
+        fault = self.faults.pop(0) if self.faults else self.planned.pop(kind.__name__, "")
         self.calls.append(kind.__name__)
         if fault == "cut":
             raise HelperAway("the network is cut")
