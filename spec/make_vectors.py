@@ -27,6 +27,7 @@ from spec import (
     cases_rounds,
     cases_sequence,
     cases_solve,
+    cases_split,
     cases_trend,
 )
 from spec.vector_format import File, differences, to_text
@@ -52,6 +53,7 @@ PLAIN: dict[str, Callable[[], File]] = {
     "share_of_round": cases_solve.shares_of_rounds,
     "share_parts": cases_sequence.shares,
     "solve": cases_solve.solves,
+    "split": cases_split.reports,
     "trend": cases_trend.trends,
     "update_of_round": cases_rounds.updates_of_rounds,
 }

@@ -38,6 +38,7 @@ from fedrap_core.plan import (
     Scoring,
     SequenceScoring,
     SolveMethod,
+    Split,
     sequence_of,
     sequence_scoring,
     trend_of,
@@ -174,6 +175,32 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     scoring: Scoring
 
 
+class HelperServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the helper of private aggregation is, and how both know each other."""
+
+    url: Annotated[str, msgspec.Meta(pattern="^https://")]
+    identity: Annotated[str, msgspec.Meta(min_length=130, max_length=130)]  # its point as hex
+    certificate: str = "helper.pem"  # of its TLS server, from its operator
+    own_certificate: str = "leader.pem"  # `helper certificate` makes it
+    own_key: str = "leader.key"  # in the folder of keys
+    timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 300.0  # of one batch
+
+
+class SplitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Private aggregation by two servers: experimental, docs/aggregation.md."""
+
+    helper: HelperServer
+    rows: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100  # as in a plan
+    peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.2
+    gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 8.0
+
+    def plan(self, least: int) -> Split:
+        """As devices are told."""
+        return Split(
+            rows=self.rows, peak=self.peak, gram_scale=self.gram_scale, least=max(2, least)
+        )
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything an operator can set."""
 
@@ -208,6 +235,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     catalogue: PublicCatalogue = PublicCatalogue()
     questions: Questions = Questions()
     admin: AdminApi = AdminApi()
+    split: SplitSettings | None = None  # None: devices seal to this coordinator alone
 
     def __post_init__(self) -> None:
         """Noise that drowns a whole round would leave every row without support for ever."""
@@ -233,7 +261,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def plan(self) -> Plan:
         """The plan that every offer of this task carries."""
-        return Plan(method=self.method, privacy=self.privacy, min_updates=self.round.min_updates)
+        least = self.round.min_updates
+        split = OFF if self.split is None else self.split.plan(least)
+        return Plan(method=self.method, privacy=self.privacy, min_updates=least, split=split)
 
     def released_scoring(self) -> AnyScoring:
         """What devices need to recommend, as it travels with a release."""
@@ -303,6 +333,15 @@ def _placed(settings: Settings, folder: Path) -> Settings:
     if serve.certificate:
         certificate, key = folder / serve.certificate, folder / serve.private_key
         serve = change(serve, certificate=str(certificate), private_key=str(key))
+    if settings.split is not None:
+        helper = settings.split.helper
+        helper = change(
+            helper,
+            certificate=str(folder / helper.certificate),
+            own_certificate=str(folder / helper.own_certificate),
+            own_key=str(data / settings.keys / helper.own_key),
+        )
+        settings = change(settings, split=change(settings.split, helper=helper))
     return change(settings, database=database, keys=str(data / settings.keys), serve=serve)
 
 

@@ -36,7 +36,17 @@ from fedrap.results import (
 from fedrap.rounds import ledger
 from fedrap.rounds.enrolment import Attest
 from fedrap.rounds.ledger import Floor
-from fedrap.rounds.session import CONSENTED, FETCHES, Access, OnError, RoundSession, Token
+from fedrap.rounds.session import (
+    AGGREGATIONS,
+    CONSENTED,
+    FETCHES,
+    SEALED,
+    SPLIT,
+    Access,
+    OnError,
+    RoundSession,
+    Token,
+)
 from fedrap.storage.consents import Consent
 from fedrap.storage.database import DeviceStore
 from fedrap.storage.device_state import DeviceContents, DeviceState
@@ -96,6 +106,8 @@ class FedRap:
         attributes: bool = False,
         token: Token | None = None,
         authority: bytes | str | None = None,
+        aggregation: str = SEALED,
+        helper: bytes | str | None = None,
         key: KeyProvider | None = None,
         floor: Floor | None = None,
         retention: Retention | None = None,
@@ -124,6 +136,11 @@ class FedRap:
             token: an enrolment token from the app's backend, or a callable that gets one.
             authority: the public key of the task's authority, as `fedrap-coordinator authority`
                 prints it; without it the device keeps the one that it first enrols with.
+            aggregation: `sealed` sends updates that the coordinator reads while it adds them;
+                `split` sends shares for two servers of which none can read them, and refuses
+                every coordinator that offers anything else. `split` is experimental.
+            helper: with `split`, the identity of the second server, as `fedrap-aggregator status`
+                prints it.
             key: gives the 32-byte key of the store; by default the system's keyring keeps it
                 where the `keyring` library works, else a file that only its owner reads.
             floor: the least this device insists on, whatever a coordinator offers.
@@ -170,6 +187,7 @@ class FedRap:
             pinned = None if authority is None else read_authority(authority)
         except (TypeError, AttributeError, ValueError, FedRapError) as error:
             raise arguments.wrong("authority", arguments.AUTHORITY) from error
+        second = _pinned_helper(aggregation, helper)
         if server is not None:
             check_address(server, allow_http=allow_http)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -195,6 +213,7 @@ class FedRap:
             allow_http=allow_http,
             authority=pinned,
             fetch=fetch,
+            helper=second,
         )
         return cls(
             state,
@@ -513,6 +532,9 @@ class FedRap:
             privacy=ledger.privacy_guarantee(known.entries),
             hidden=len(known.hidden),
             set_aside=tuple(known.set_aside),
+            aggregation=SEALED if self._session.helper is None else SPLIT,
+            helper=None if self._session.helper is None else self._session.helper.hex(),
+            experimental=self._session.helper is not None,
         )
 
     def export(self, path: str | Path, *, passphrase: str | None = None) -> Exported:
@@ -575,3 +597,13 @@ def store_folder(path: object, app: object, profile: object) -> Path:
         return folder
     name = arguments.text("profile", profile, 200, arguments.PROFILE)
     return folder / f"{PROFILE}{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def _pinned_helper(aggregation: str, helper: bytes | str | None) -> bytes | None:
+    """The point of the second server, where an app demands one; raises like `open`."""
+    if aggregation not in AGGREGATIONS or (aggregation == SPLIT) != (helper is not None):
+        raise arguments.wrong("aggregation", arguments.AGGREGATION)
+    try:
+        return None if helper is None else read_authority(helper)
+    except (TypeError, AttributeError, ValueError, FedRapError) as error:
+        raise arguments.wrong("helper", arguments.HELPER) from error

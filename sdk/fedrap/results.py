@@ -114,6 +114,9 @@ class Status:
     measuring: bool = False  # the user agreed that questions about quality are answered
     answers: int = 0  # questions that this device answered
     answers_epsilon: float = 0.0  # of those alone
+    aggregation: str = "sealed"  # or `split`: two servers, of which none reads an update
+    helper: str | None = None  # the second server that the app pins, as hex
+    experimental: bool = False  # this way of aggregation wants outside review
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ class Monitor:
             "task_rounds": float(self._coordinator.settings.round.total),
             "round_max_seconds": self._settings.round.max_seconds,
             "database_serves": float(coordinator.is_ready),
+            "helper_serves": float(not coordinator.helper_trouble),
             **{f"devices_{name}": float(getattr(self._states, name)) for name in STATES},
             "epsilon_promised": stated.epsilon,
             "epsilon_spent": gaussian_epsilon(math.sqrt(self._states.most_spent), rule.delta),

@@ -158,6 +158,7 @@ ABOUT = {
     "release_step": "Rounds that were released.",
     "task_rounds": "Rounds of the whole task.",
     "database_serves": "1 while the database does, as far as was last seen.",
+    "helper_serves": "0 while the helper of private aggregation does not; 1 where there is none.",
     "common_items": "Rows of C.",
     "common_zeros": "Share of C that is exactly zero.",
     "epsilon_promised": "Epsilon of a device that takes part K times; infinite without noise.",

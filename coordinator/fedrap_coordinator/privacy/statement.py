@@ -10,9 +10,9 @@ from typing import Any
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.settings import Questions
-from fedrap_core.plan import Plan, Privacy
+from fedrap_core.plan import Plan, Privacy, split_of
 from fedrap_core.privacy.accounting import charged_epsilon, gaussian_epsilon, step_cost
-from fedrap_core.privacy.statement import state_policy
+from fedrap_core.privacy.statement import TRUSTED_PAIR, epsilon_against, state_policy
 from fedrap_core.wire.codec import encode_value
 
 
@@ -40,7 +40,7 @@ def privacy_document(
         "task": task.hex(),
         "policy": hashlib.sha256(encode_value(plan.privacy)).hexdigest(),
         "method": plan.method.__struct_config__.tag,
-        "mode": "sealed",
+        "mode": "sealed" if split_of(plan) is None else "split",
         "rounds": {
             "released": released,
             "total": limits.total,
@@ -51,6 +51,19 @@ def privacy_document(
         "spent": {"most": most, "epsilon": spent if math.isfinite(spent) else None},
         "questions": questions | {"epsilon_with_rounds": _with_rounds(plan, states, questions)},
         "amplified_epsilon": None,  # nothing is claimed from sampling
+        **_two_servers(plan, states),
+    }
+
+
+def _two_servers(plan: Plan, states: DeviceStates) -> dict[str, Any]:
+    """What two servers change: against whom which epsilon holds. Empty where there is one."""
+    if split_of(plan) is None:
+        return {}
+    against = epsilon_against(plan.privacy, states.most_promised)
+    return {
+        "experimental": "two servers: no formal proof of the whole exists; wants outside review",
+        "against": {who: value if math.isfinite(value) else None for who, value in against.items()},
+        "trusted": [asdict(one) for one in TRUSTED_PAIR],
     }
 
 

@@ -114,6 +114,11 @@ class Coordinator:
         return self._driver.settings
 
     @property
+    def helper_trouble(self) -> str:
+        """Why the helper of private aggregation does not serve; empty: it does, or none is."""
+        return self._driver.helper_trouble
+
+    @property
     def is_over(self) -> bool:
         """All rounds of the task were made."""
         return self._driver.is_over

@@ -24,7 +24,13 @@ from fedrap_coordinator.domain.policy import differences, in_words, read_policy
 from fedrap_coordinator.domain.records import Attribute, AuditEntry, DeviceStates, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
-from fedrap_coordinator.errors import AlreadyReleased, ConfigError, StoreGone
+from fedrap_coordinator.errors import (
+    AlreadyReleased,
+    ConfigError,
+    HelperAway,
+    HelperRefused,
+    StoreGone,
+)
 from fedrap_coordinator.keyring import Keyring, RoundKeys
 from fedrap_coordinator.rounds.aggregation import Aggregator
 from fedrap_coordinator.rounds.releases import (
@@ -52,11 +58,13 @@ from fedrap_core.privacy.mechanisms import NO_SETS
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.authority import read_entry
 from fedrap_core.wire.codec import decode_value, encode_value
-from fedrap_core.wire.messages import MOST_ENTRIES
+from fedrap_core.wire.messages import MOST_ENTRIES, Offer
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
 ITEM_SECONDS = 10.0  # between two looks for items that no release has yet
+HELPER_RETRY_SECONDS = 5.0  # between two tries where the helper is away
+HELPER_SECONDS = 7 * 86400.0  # after a round's end, within which its sum must be made
 PATIENCE = 2.0  # seconds that a request waits for a round that is being summed
 
 
@@ -92,6 +100,7 @@ class RoundDriver:
     plan: Plan  # of the open round, or of the next
     due: asyncio.Event  # set when something may have to be done before the next tick
     changed: asyncio.Event  # of now; it is set, and another follows it, at changes
+    helper_trouble: str  # why the helper of private aggregation does not serve; empty: it does
 
     def __init__(
         self,
@@ -118,6 +127,7 @@ class RoundDriver:
         self._keys = RoundKeys(keyring, settings.sealing.rotate_hours, sources.clock, reached)
         self._pacing, self._told_slots = SlotPacing(), 0
         self._next_look = -math.inf  # for items that no release has yet
+        self.helper_trouble, self._helper_again = "", -math.inf
         self._timing = RoundTiming(settings.round, sources.clock, sources.monotonic)
         self._follow(settings.plan())
 
@@ -433,7 +443,7 @@ class RoundDriver:
 
     async def _step(self) -> None:
         """Everything that is due now, if no other process is at it. Only with `_turn` held."""
-        if not self.is_due():
+        if not self.is_due() or self._sources.monotonic() < self._helper_again:
             return
         async with self._store.alone() as mine:
             if not mine:
@@ -493,9 +503,15 @@ class RoundDriver:
         round_ = Round(
             self._sources.token_bytes(16), stored.step + 1, stored.version, now, seal_id=seal
         )
+        try:
+            round_ = await self._with_helper(round_)
+        except (HelperAway, HelperRefused) as error:
+            self._wait_for_helper(error)
+            return
         if not await self._store.open_round(round_, encode_value(self.plan)):
             await self._refresh()
             return
+        self.helper_trouble = ""
         self._adopt(round_)
         await self._tidy({seal})
         log.info("round opened", extra={"step": round_.step, "release": round_.release})
@@ -504,6 +520,32 @@ class RoundDriver:
         """Destroy sealing keys that neither the round nor an open question names."""
         if self._keys.has_retired:
             await self._keys.tidy(named | await self._store.question_keys())
+
+    async def _with_helper(self, round_: Round) -> Round:
+        """With what its offers say of a second server; raises HelperAway, HelperRefused."""
+        assert self.model is not None
+        offer = Offer(
+            task=self.task,
+            round=round_.id,
+            step=round_.step,
+            plan=encode_value(self.plan),
+            release=round_.release,
+            model=self.model.message.model,
+            seal_key=self._keyring.point(round_.seal_id),
+            seal_id=round_.seal_id,
+        )
+        ends_at = round_.opened_at + self.limits.max_seconds + HELPER_SECONDS
+        items = self.model.common.size
+        return replace(
+            round_, helper=await self._aggregator.open_round(offer, self.plan, items, ends_at)
+        )
+
+    def _wait_for_helper(self, error: HelperAway | HelperRefused) -> None:
+        """Nothing was changed; it is tried again in a while, and said once."""
+        if not self.helper_trouble:
+            log.warning("the helper does not serve; trying again", extra={"reason": str(error)})
+        self.helper_trouble = str(error) or type(error).__name__
+        self._helper_again = self._sources.monotonic() + HELPER_RETRY_SECONDS
 
     async def _move(self, phase: Phase) -> bool:
         """False when another process was faster; the view is fresh then."""
@@ -529,6 +571,9 @@ class RoundDriver:
         round_, model = self.round, self.model
         try:
             made = await self._next_release(round_, model)
+        except HelperAway as error:
+            self._wait_for_helper(error)
+            return
         except BrokenModel:
             log.exception("round abandoned", extra={"step": round_.step})
             if await self._move(Phase.ABANDONED):
@@ -539,6 +584,7 @@ class RoundDriver:
         except AlreadyReleased:  # another process has released this step
             await self._refresh()
             return
+        self.helper_trouble = ""
         await self._keep_entry(made)
         self.model = without_state(made)
         log.info("released", extra={"version": made.stored.version, "updates": made.stored.devices})

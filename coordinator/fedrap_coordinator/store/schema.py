@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 11  # migrations.py brings older databases here
+SCHEMA = 12  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -56,6 +56,7 @@ round_ = sa.Table(
     sa.Column("plan", sa.LargeBinary, nullable=False),
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("seal_id", sa.LargeBinary(8)),  # names the sealing key; the key is in a file
+    sa.Column("helper", sa.LargeBinary),  # what its offers say of a second server
     sa.Column("assigned", sa.Integer, nullable=False, server_default="0"),  # slots given
     sa.Column("accepted", sa.Integer, nullable=False, server_default="0"),  # updates kept
     sa.Column("closed_at", sa.Float),  # released or abandoned

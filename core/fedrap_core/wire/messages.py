@@ -97,6 +97,15 @@ class Signed(Message, frozen=True, kw_only=True, tag="signed"):
     signature: Signature
 
 
+class HelperKey(msgspec.Struct, frozen=True, kw_only=True):
+    """Inside an offer: the second server of a plan with `split`, and what it signed; see shares."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]  # who runs it, in words
+    seal_key: Point
+    seal_id: KeyId
+    signature: Signature  # by the helper's identity, which the app pins
+
+
 class Offer(Message, frozen=True, kw_only=True, tag="offer"):
     """Inside `signed`: a place in a round, the same for all who have one."""
 
@@ -108,6 +117,7 @@ class Offer(Message, frozen=True, kw_only=True, tag="offer"):
     model: Digest  # hash of that release's C
     seal_key: Point
     seal_id: KeyId
+    helper: HelperKey | Off = OFF  # there where the plan has `split`
 
 
 class Update(Message, frozen=True, kw_only=True, tag="update"):

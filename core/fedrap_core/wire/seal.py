@@ -53,7 +53,7 @@ def seal_update(offer: Offer, device: bytes, plaintext: bytes) -> Update:
         plan=plan,
         device=device,
         seal_id=offer.seal_id,
-        sealed=_SUITE.encrypt(plaintext, public_from_point(offer.seal_key), info=info),
+        sealed=seal(plaintext, offer.seal_key, info),
     )
 
 
@@ -67,8 +67,18 @@ def open_update(update: Update, private: ec.EllipticCurvePrivateKey) -> bytes:
         update.task, update.round, update.step, update.model, update.plan, update.device,
         update.seal_id,
     )  # fmt: skip
+    return open_sealed(update.sealed, private, info)
+
+
+def seal(plaintext: bytes, point: bytes, info: bytes) -> bytes:
+    """Sealed to a public key; encapsulated point (65), ciphertext, tag (16)."""
+    return _SUITE.encrypt(plaintext, public_from_point(point), info=info)
+
+
+def open_sealed(sealed: bytes, private: ec.EllipticCurvePrivateKey, info: bytes) -> bytes:
+    """What `seal` sealed with the same info; raises MalformedMessage like `open_update`."""
     try:
-        return _SUITE.decrypt(update.sealed, private, info=info)
+        return _SUITE.decrypt(sealed, private, info=info)
     except (InvalidTag, ValueError) as error:
         raise MalformedMessage("the sealed part does not open") from error
 

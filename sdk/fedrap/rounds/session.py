@@ -70,6 +70,7 @@ class Access:
     allow_http: bool = False  # to another machine
     authority: bytes | None = None  # a point that the app pins
     fetch: str = CONSENTED
+    helper: bytes | None = None  # the second server that the app pins; None: updates are sealed
 
 
 OnError = Callable[[Exception], None]
@@ -82,6 +83,10 @@ def ignore(error: Exception) -> None:
 def nothing_unmet() -> str | None:
     """For rounds that an app asks for itself: no condition has to hold."""
     return None
+
+
+SEALED, SPLIT = "sealed", "split"
+AGGREGATIONS = (SEALED, SPLIT)
 
 
 class RoundSession:
@@ -130,6 +135,11 @@ class RoundSession:
     def _left(self, device: RoundSnapshot) -> float:
         """Seconds until the coordinator may be asked; another token is not told to wait."""
         return device.wait.left(device.at) if device.wait.of == self._asked else 0.0
+
+    @property
+    def helper(self) -> bytes | None:
+        """The second server that the app pins, where it demands private aggregation."""
+        return self._access.helper
 
     @property
     def distrusted(self) -> str | None:
@@ -391,6 +401,7 @@ class RoundSession:
             self._chosen_trainer,
             access.floor,
             pinned=pinned,
+            helper=access.helper,
             wait=wait,
             steps=self._steps,
             clock=self._clock,
