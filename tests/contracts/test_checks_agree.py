@@ -46,7 +46,7 @@ _devices = st.fixed_dictionaries(
         ),
     }
 )
-WAITS = {
+WAITS: dict[str, object] = {
     "participations": 0,
     "last_step": None,
     "first_step": 0,

@@ -256,7 +256,7 @@ class LocalModel:
         before = None
         grown = self._scored is not None and self._scored[0] == len(self._known) - 1
         # Where something speaks against an item, the newest word may have ended an older one.
-        if self._scored is not None and grown and all(weight > 0 for _, weight in self._known):
+        if self._scored is not None and grown and all(weight > 0 for _, weight, _ in self._known):
             last = self._scored[2]
             before = last.user if isinstance(last, SolveScorer) else None
         return SolveScorer(self.common, self.gram, history, self.scoring, before)
