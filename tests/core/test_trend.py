@@ -177,6 +177,7 @@ def replace_trend(scoring: Scoring) -> Scoring:
     return Scoring(ridge=scoring.ridge, trend=OFF)
 
 
+@pytest.mark.spec("12.4")
 def test_a_trend_of_another_size_is_refused() -> None:
     items = quantize_rows(np.ones((SIZE, 2)))
     with pytest.raises(BrokenModel):
