@@ -33,11 +33,12 @@ from empty_databases import databases
 from served_coordinator import DIM, ITEMS, Site, serving
 
 from fedrap_coordinator.keyring import open_keyring
-from fedrap_coordinator.rounds.aggregation import read_update
 from fedrap_coordinator.rounds.sealed_aggregator import open_share
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import SYNCHRONOUS, open_engine
 from fedrap_coordinator.store.migrations import open_schema
+from fedrap_core.wire.codec import decode
+from fedrap_core.wire.messages import Update
 from fedrap_core.wire.signing import sign, signed_bytes, verify
 from testkit.load_client import CheapDevice, Connection, http_bytes, some_rows
 
@@ -162,7 +163,7 @@ def limit(url: str, site: Path, devices: list[CheapDevice], bodies: list[Any]) -
         rows = []
         for device_id, public, signature, body in work[start : start + BATCH]:
             verify(public, signed_bytes("POST", path, body, device_id, 1), signature)
-            update = read_update(body, 1 << 22)
+            update = decode(Update, body, 1 << 22)
             open_share(update, keyring.private(update.seal_id), ITEMS, DIM)
             digest = hashlib.sha256(body).digest()
             rows.append(

@@ -11,12 +11,17 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = "onnxruntime"
 # Of each distribution: extras of the repository that it needs, and those that it offers.
-NEEDS = {"fedrap-coordinator": "coordinator", "fedrap-simulation": "simulation"}
+NEEDS = {
+    "fedrap-coordinator": "coordinator",
+    "fedrap-simulation": "simulation",
+    "fedrap-aggregator": None,  # what a device needs is enough
+}
 OFFERS = {
     "fedrap": ("torch", "keyring"),
     "fedrap-light": ("torch", "keyring"),
     "fedrap-coordinator": ("postgres", "privacy", "tracing"),
     "fedrap-simulation": ("ray", "science"),
+    "fedrap-aggregator": (),
 }
 
 
@@ -40,7 +45,9 @@ class SharedMetadata(MetadataHookInterface):
         elif name == "fedrap":
             needed = [f"fedrap-light=={version}", *runtime]
         else:
-            needed = [f"fedrap-light=={version}", *_plain(extras[NEEDS[name]])]
+            extra = NEEDS[name]
+            more = [] if extra is None else _plain(extras[extra])
+            needed = [f"fedrap-light=={version}", *more]
             if name == "fedrap-simulation":
                 needed.append(f"fedrap-coordinator=={version}")
         metadata["dependencies"] = needed

@@ -19,12 +19,14 @@ HOLDS = {
     "fedrap": set(),
     "fedrap-light": {"fedrap", "fedrap_core"},
     "fedrap-coordinator": {"fedrap_coordinator"},
+    "fedrap-aggregator": {"fedrap_aggregator"},
     "fedrap-simulation": {"fedrap_simulation"},
 }
 SCRIPTS = {
     "fedrap": "",
     "fedrap-light": "fedrap = fedrap.cli:main",
     "fedrap-coordinator": "fedrap-coordinator = fedrap_coordinator.cli:main",
+    "fedrap-aggregator": "fedrap-aggregator = fedrap_aggregator.cli:main",
     "fedrap-simulation": "fedrap-sim = fedrap_simulation.cli:main",
 }
 

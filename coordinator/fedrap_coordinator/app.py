@@ -11,9 +11,11 @@ from aiohttp import web
 
 from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
+from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.admin_api import create_admin_app, serve_admin
 from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.http.device_api import COORDINATOR, LIMITS, REGISTRY, around_devices, routes
+from fedrap_coordinator.http.helper_client import HelperClient
 from fedrap_coordinator.http.limits import RequestLimits
 from fedrap_coordinator.http.metrics import Metrics
 from fedrap_coordinator.identity.enrolment import Registry
@@ -23,10 +25,13 @@ from fedrap_coordinator.rounds.coordinator import Coordinator
 from fedrap_coordinator.rounds.driver import Learn
 from fedrap_coordinator.rounds.releases import next_model
 from fedrap_coordinator.rounds.sealed_aggregator import SealedAggregator
+from fedrap_coordinator.rounds.split_aggregator import ByPlan, Helper, SplitAggregator
 from fedrap_coordinator.settings import Settings, server_context
 from fedrap_coordinator.sources import SYSTEM, Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.tracing import NO_TRACES, Traces
+from fedrap_core.errors import MalformedMessage
+from fedrap_core.wire.keys import public_from_point
 
 ADMIN_RUNNER = web.AppKey("admin_runner", web.AppRunner)
 
@@ -54,7 +59,7 @@ def create_app(
         traces: where spans of requests go.
     """
     if aggregator is None:
-        aggregator = SealedAggregator(keyring, settings.serve.max_body_bytes)
+        aggregator = usual_aggregator(settings, keyring)
     coordinator = Coordinator(
         store, keyring, settings, aggregator, sources, learn=learn, reached=reached
     )
@@ -76,6 +81,29 @@ def create_app(
     return app
 
 
+def usual_aggregator(
+    settings: Settings, keyring: Keyring, helper: Helper | None = None
+) -> Aggregator:
+    """How rounds of either kind are summed; `helper` is called over HTTPS unless one is brought.
+
+    Raises:
+        ConfigError: a certificate or the identity of the helper is not what it should be.
+    """
+    most, split = settings.serve.max_body_bytes, settings.split
+    sealed = SealedAggregator(keyring, most)
+    if split is None:
+        return ByPlan(sealed, None)
+    try:
+        identity = bytes.fromhex(split.helper.identity)
+        public_from_point(identity)
+    except (ValueError, MalformedMessage) as error:
+        raise ConfigError(
+            "split.helper.identity is the line of hex that `fedrap-aggregator status` prints"
+        ) from error
+    reached = helper or HelperClient(split.helper)
+    return ByPlan(sealed, SplitAggregator(keyring, reached, identity, most))
+
+
 async def _run_admin(
     admin: web.Application, settings: Settings, app: web.Application
 ) -> AsyncIterator[None]:
@@ -91,7 +119,8 @@ async def _run_coordinator(app: web.Application) -> AsyncIterator[None]:
     coordinator = app[COORDINATOR]
     await coordinator.start()
     await app[MONITOR].look()  # what was spent before is told from the first answer on
-    tasks = [asyncio.create_task(coordinator.run()), asyncio.create_task(app[MONITOR].run())]
+    timers = (coordinator.run(), coordinator.run_questions(), app[MONITOR].run())
+    tasks = [asyncio.create_task(timer) for timer in timers]
     yield
     for task in tasks:
         task.cancel()

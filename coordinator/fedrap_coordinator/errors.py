@@ -8,6 +8,8 @@ FedRapError
 │  ├─ AlreadyReleased   that step or that version of C
 │  ├─ DeviceExists      a device of that id
 │  └─ TokenExists       an enrolment token
+├─ HelperAway           the helper of private aggregation does not answer; asked again later
+├─ HelperRefused        it answers no; the operator has to look
 └─ Refusal              an answer for the device: a problem, a detail, when to come back
 """
 
@@ -18,6 +20,7 @@ from collections.abc import Callable
 from fedrap_core import errors as core
 from fedrap_core.wire import problems
 from fedrap_core.wire.problems import Problem
+from fedrap_core.wire.shares import HelperProblem
 
 STORE_AWAY_SECONDS = 5.0  # a device waits that long, at the least, when the database is away
 
@@ -48,6 +51,18 @@ class DeviceExists(StoreConflict):
 
 class TokenExists(StoreConflict):
     """One of these enrolment tokens was added before."""
+
+
+class HelperAway(core.FedRapError):
+    """The helper cannot be reached, or what came is no answer; nothing was decided."""
+
+
+class HelperRefused(core.FedRapError):
+    """The helper says no, and why."""
+
+    def __init__(self, problem: HelperProblem, detail: str) -> None:
+        super().__init__(detail or problem.value)
+        self.problem = problem
 
 
 class Refusal(core.FedRapError):

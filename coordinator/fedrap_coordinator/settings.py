@@ -38,10 +38,12 @@ from fedrap_core.plan import (
     Scoring,
     SequenceScoring,
     SolveMethod,
+    Split,
     sequence_of,
     sequence_scoring,
     trend_of,
 )
+from fedrap_core.privacy.accounting import noise_for
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning, noise_length
 from fedrap_core.wire.messages import MOST_PUBLIC, AttributeName
@@ -147,6 +149,58 @@ class PublicCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise ValueError("public: an attribute is named twice")
 
 
+class Questions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What questions about quality may cost a device, and how they are asked.
+
+    Their epsilon is beside that of rounds; the statement has both together.
+    """
+
+    epsilon: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  # of all answers of a device
+    answers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10  # that a device gives at most
+    days: Days = 7.0  # that a question is open
+    least: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 100  # no result from fewer
+    most: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 100_000  # answers that are taken
+    # Releases after which scalars are chosen by votes anew; 0: only when somebody asks for it.
+    tune_every: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+
+    def noise(self, delta: float) -> float:
+        """z of each question, so that all answers together cost `epsilon`."""
+        return noise_for(self.epsilon, delta, self.answers)
+
+
+class Adopted(msgspec.Struct, frozen=True, kw_only=True):
+    """Scalars that were chosen by votes, and the settings' own that they stand for."""
+
+    instead_of: Scoring
+    scoring: Scoring
+
+
+class HelperServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the helper of private aggregation is, and how both know each other."""
+
+    url: Annotated[str, msgspec.Meta(pattern="^https://")]
+    identity: Annotated[str, msgspec.Meta(min_length=130, max_length=130)]  # its point as hex
+    certificate: str = "helper.pem"  # of its TLS server, from its operator
+    own_certificate: str = "leader.pem"  # `helper certificate` makes it
+    own_key: str = "leader.key"  # in the folder of keys
+    timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 300.0  # of one batch
+
+
+class SplitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Private aggregation by two servers: experimental, docs/aggregation.md."""
+
+    helper: HelperServer
+    rows: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100  # as in a plan
+    peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.2
+    gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 8.0
+
+    def plan(self, least: int) -> Split:
+        """As devices are told."""
+        return Split(
+            rows=self.rows, peak=self.peak, gram_scale=self.gram_scale, least=max(2, least)
+        )
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything an operator can set."""
 
@@ -179,7 +233,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sealing: Sealing = Sealing()
     releases: Releases = Releases()
     catalogue: PublicCatalogue = PublicCatalogue()
+    questions: Questions = Questions()
     admin: AdminApi = AdminApi()
+    split: SplitSettings | None = None  # None: devices seal to this coordinator alone
 
     def __post_init__(self) -> None:
         """Noise that drowns a whole round would leave every row without support for ever."""
@@ -205,7 +261,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def plan(self) -> Plan:
         """The plan that every offer of this task carries."""
-        return Plan(method=self.method, privacy=self.privacy, min_updates=self.round.min_updates)
+        least = self.round.min_updates
+        split = OFF if self.split is None else self.split.plan(least)
+        return Plan(method=self.method, privacy=self.privacy, min_updates=least, split=split)
 
     def released_scoring(self) -> AnyScoring:
         """What devices need to recommend, as it travels with a release."""
@@ -221,6 +279,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             mix, longest=part.longest, ordered=part.ordered, taus=part.taus
         )
         return msgspec.structs.replace(scoring, sequence=mix)
+
+
+def adopted_settings(settings: Settings, raw: bytes | None) -> Settings:
+    """With the scalars that votes chose, for as long as those they stand for are what is set."""
+    if raw is None:
+        return settings
+    adopted = msgspec.json.decode(raw, type=Adopted)
+    if adopted.instead_of != settings.released_scoring():
+        return settings
+    return msgspec.structs.replace(settings, scoring=adopted.scoring)
 
 
 def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
@@ -265,6 +333,15 @@ def _placed(settings: Settings, folder: Path) -> Settings:
     if serve.certificate:
         certificate, key = folder / serve.certificate, folder / serve.private_key
         serve = change(serve, certificate=str(certificate), private_key=str(key))
+    if settings.split is not None:
+        helper = settings.split.helper
+        helper = change(
+            helper,
+            certificate=str(folder / helper.certificate),
+            own_certificate=str(folder / helper.own_certificate),
+            own_key=str(data / settings.keys / helper.own_key),
+        )
+        settings = change(settings, split=change(settings.split, helper=helper))
     return change(settings, database=database, keys=str(data / settings.keys), serve=serve)
 
 

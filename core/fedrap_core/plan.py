@@ -241,6 +241,20 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return charged_noise(self.noise, self.coefficients, bit)
 
 
+class Split(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Private aggregation by two servers, of which none sees one device's items: split/.
+
+    Where a plan has it, devices send shares to a leader and a helper, and nothing else is counted.
+    """
+
+    rows: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100  # H, most rows of one device
+    peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.2  # the largest number of one, by S
+    # The Gram matrix is multiplied by this before the clip, and divided by it after the sum: its
+    # numbers are small, and steps of peak·S/31 would round most of them away.
+    gram_scale: Positive = 8.0  # c_T
+    least: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 2  # devices; the helper holds it
+
+
 Method = SolveMethod | PaperMethod
 AnyScoring = Scoring | PaperScoring
 
@@ -275,3 +289,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     method: Method = SolveMethod()
     privacy: Privacy = Privacy()
     min_updates: Count = 2  # no release from fewer devices
+    split: Split | Off = OFF  # shares for two servers in place of sealed updates
+
+
+def split_of(plan: Plan) -> Split | None:
+    """How shares for two servers are made; None where updates are sealed to one."""
+    return None if plan.split is OFF else plan.split

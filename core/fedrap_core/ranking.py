@@ -177,6 +177,30 @@ def _with_trend(common: CommonItems, blocks: Blocks, weight: float) -> Blocks:
         yield start, scores + scale * trend[start : start + len(scores)]
 
 
+def rank_of(
+    common: CommonItems,
+    taste: UserRepresentation,
+    scoring: Scoring,
+    row: int,
+    allowed: npt.NDArray[np.bool_],
+    part: SequenceUser | None = None,
+) -> int:
+    """How many of the allowed items stand before `row`, an allowed one, in the list of `rank`."""
+    ranked = rank(common, taste, scoring, SHORTLIST, allowed, part)
+    place = np.flatnonzero(ranked.rows == row)
+    if len(place):
+        return int(place[0])
+    mix = sequence_scoring(scoring)
+    if mix is None or part is None or common.sequence is None:
+        blocks: Blocks = common.score_blocks(taste.user)
+    else:
+        query, popularity = mix.sequence * part.query, mix.sequence * mix.kappa
+        blocks = common.mixed_blocks(mix.solve * taste.user, query, popularity)
+    blocks = _with_trend(common, blocks, trend_weight(scoring))
+    scores = np.concatenate([block for _, block in blocks])  # (m,) beyond the list D says nothing
+    return int(np.count_nonzero(allowed & (scores > scores[row])))
+
+
 def _scored(
     common: CommonItems, taste: UserRepresentation, scoring: Scoring, rows: Rows, share: float
 ) -> Ranked:

@@ -36,7 +36,17 @@ from fedrap.results import (
 from fedrap.rounds import ledger
 from fedrap.rounds.enrolment import Attest
 from fedrap.rounds.ledger import Floor
-from fedrap.rounds.session import CONSENTED, FETCHES, Access, OnError, RoundSession, Token
+from fedrap.rounds.session import (
+    AGGREGATIONS,
+    CONSENTED,
+    FETCHES,
+    SEALED,
+    SPLIT,
+    Access,
+    OnError,
+    RoundSession,
+    Token,
+)
 from fedrap.storage.consents import Consent
 from fedrap.storage.database import DeviceStore
 from fedrap.storage.device_state import DeviceContents, DeviceState
@@ -76,7 +86,7 @@ class FedRap:
         self._kinds = kinds
         kept = state if attributes else None
         self._session = RoundSession(
-            state, access, clock=state.now, attributes=kept, uniform=uniform
+            state, access, clock=state.now, attributes=kept, questions=state, uniform=uniform
         )
         self._process = DeviceProcess(
             state, self._session, on_error, monotonic=monotonic, uniform=uniform
@@ -96,6 +106,8 @@ class FedRap:
         attributes: bool = False,
         token: Token | None = None,
         authority: bytes | str | None = None,
+        aggregation: str = SEALED,
+        helper: bytes | str | None = None,
         key: KeyProvider | None = None,
         floor: Floor | None = None,
         retention: Retention | None = None,
@@ -124,6 +136,11 @@ class FedRap:
             token: an enrolment token from the app's backend, or a callable that gets one.
             authority: the public key of the task's authority, as `fedrap-coordinator authority`
                 prints it; without it the device keeps the one that it first enrols with.
+            aggregation: `sealed` sends updates that the coordinator reads while it adds them;
+                `split` sends shares for two servers of which none can read them, and refuses
+                every coordinator that offers anything else. `split` is experimental.
+            helper: with `split`, the identity of the second server, as `fedrap-aggregator status`
+                prints it.
             key: gives the 32-byte key of the store; by default the system's keyring keeps it
                 where the `keyring` library works, else a file that only its owner reads.
             floor: the least this device insists on, whatever a coordinator offers.
@@ -170,6 +187,7 @@ class FedRap:
             pinned = None if authority is None else read_authority(authority)
         except (TypeError, AttributeError, ValueError, FedRapError) as error:
             raise arguments.wrong("authority", arguments.AUTHORITY) from error
+        second = _pinned_helper(aggregation, helper)
         if server is not None:
             check_address(server, allow_http=allow_http)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -195,6 +213,7 @@ class FedRap:
             allow_http=allow_http,
             authority=pinned,
             fetch=fetch,
+            helper=second,
         )
         return cls(
             state,
@@ -245,7 +264,12 @@ class FedRap:
         self._process.close_within(process.CLOSE_SECONDS)
 
     def consent(
-        self, *, policy: str, recommend: bool | None = None, train: bool | None = None
+        self,
+        *,
+        policy: str,
+        recommend: bool | None = None,
+        train: bool | None = None,
+        measure: bool | None = None,
     ) -> None:
         """Keep what the user agreed to; until then nothing ever leaves the device.
 
@@ -254,13 +278,16 @@ class FedRap:
             recommend: releases may be fetched, so that there is something to recommend from. Where
                 it is not said, what `train` says.
             train: this device may join rounds. Where it is not said, it may not.
+            measure: this device may answer questions about how good its lists were, summed up with
+                those of others and noised. Where it is not said, it may not.
 
         Raises:
-            InvalidArgument: an answer that is no bool, none at all, or to train without fetching.
+            InvalidArgument: an answer that is no bool, none at all, to train without fetching, or
+                to measure without training.
         """
-        fetches, trains = arguments.answer(recommend, train)
+        fetches, trains, measures = arguments.answer(recommend, train, measure)
         arguments.text("policy", policy, 200, arguments.POLICY)
-        self._state.keep_consent(Consent(trains, policy, self._state.now(), fetches))
+        self._state.keep_consent(Consent(trains, policy, self._state.now(), fetches, measures))
         self._process.wake()
 
     def record(
@@ -451,6 +478,19 @@ class FedRap:
         seconds = arguments.seconds("wait", wait)
         return await self._session.run_round(self._process.swallow, seconds)
 
+    def answer_questions(self) -> int:
+        """Answer the coordinator's questions about quality; see `answer_questions_async`."""
+        return process.run_blocking("answer_questions", self.answer_questions_async)
+
+    async def answer_questions_async(self) -> int:
+        """Answer the coordinator's questions about quality; how many were answered now.
+
+        Each is answered once, at a moment of its time that only this device knows, and only if the
+        user agreed to `measure`. In the background this happens by itself. Never raises for network
+        reasons.
+        """
+        return await self._session.answer_questions(self._process.swallow)
+
     def start(self, *, conditions: Conditions | None = None, pace: Pace | None = None) -> None:
         """Run rounds in the background from now on; a second call does nothing.
 
@@ -481,6 +521,9 @@ class FedRap:
             release=None if model is None else model.common.version,
             rounds=len(ledger.charged_steps(known.entries)),
             epsilon=ledger.epsilon(known.entries),
+            measuring=known.measuring,
+            answers=len(ledger.answers(known.entries)),
+            answers_epsilon=ledger.epsilon(ledger.answers(known.entries)),
             pending=known.pending,
             dropped=known.dropped,
             trainer=None if choice is None else choice.name,
@@ -489,6 +532,9 @@ class FedRap:
             privacy=ledger.privacy_guarantee(known.entries),
             hidden=len(known.hidden),
             set_aside=tuple(known.set_aside),
+            aggregation=SEALED if self._session.helper is None else SPLIT,
+            helper=None if self._session.helper is None else self._session.helper.hex(),
+            experimental=self._session.helper is not None,
         )
 
     def export(self, path: str | Path, *, passphrase: str | None = None) -> Exported:
@@ -551,3 +597,13 @@ def store_folder(path: object, app: object, profile: object) -> Path:
         return folder
     name = arguments.text("profile", profile, 200, arguments.PROFILE)
     return folder / f"{PROFILE}{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def _pinned_helper(aggregation: str, helper: bytes | str | None) -> bytes | None:
+    """The point of the second server, where an app demands one; raises like `open`."""
+    if aggregation not in AGGREGATIONS or (aggregation == SPLIT) != (helper is not None):
+        raise arguments.wrong("aggregation", arguments.AGGREGATION)
+    try:
+        return None if helper is None else read_authority(helper)
+    except (TypeError, AttributeError, ValueError, FedRapError) as error:
+        raise arguments.wrong("helper", arguments.HELPER) from error

@@ -102,7 +102,7 @@ class Status:
     personal_items: int  # items with a row in D
     release: int | None  # version of C, if any
     rounds: int  # rounds that this device is charged for
-    epsilon: float  # of those rounds, unamplified; infinite without noise
+    epsilon: float  # of those rounds and of answers, unamplified; infinite without noise
     pending: int  # updates that still have to be sent
     dropped: int  # local rounds that ran away and were dropped; the old state was kept
     trainer: str | None  # what computed the last round in this process: numpy, onnx or torch
@@ -111,6 +111,12 @@ class Status:
     privacy: Statement | None  # the guarantee of the last round's policy; None before one
     hidden: int  # items that are never recommended
     set_aside: tuple[str, ...]  # records that could not be read, each with a word for why
+    measuring: bool = False  # the user agreed that questions about quality are answered
+    answers: int = 0  # questions that this device answered
+    answers_epsilon: float = 0.0  # of those alone
+    aggregation: str = "sealed"  # or `split`: two servers, of which none reads an update
+    helper: str | None = None  # the second server that the app pins, as hex
+    experimental: bool = False  # this way of aggregation wants outside review
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,11 @@ from fedrap_core.wire.authority import check_leads, open_signed, read_authority,
 from fedrap_core.wire.certificates import read_certificate
 from fedrap_core.wire.codec import decode, decode_value
 from fedrap_core.wire.keys import private_from_bytes, public_from_point, public_point
-from fedrap_core.wire.messages import Delta, Offer, Release, Signed
+from fedrap_core.wire.messages import Delta, Offer, Release, Signed, Update
 from fedrap_core.wire.releases import apply_delta, unpack_entries, unpack_release
 from fedrap_core.wire.seal import open_update
 from fedrap_core.wire.share import decode_share
+from fedrap_core.wire.shares import SplitUpdate, open_leader
 from fedrap_core.wire.signing import verify
 from fedrap_core.wire.tokens import read_token
 from tests.core.messages_made import ALL_MESSAGES
@@ -61,8 +62,9 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "delta": lambda raw: apply_delta(_COMMON, decode(Delta, raw, _LARGEST)),
     "delta of a sequence": lambda raw: apply_delta(_BOTH, decode(Delta, raw, _LARGEST)),
     "update": lambda raw: read_update(raw, _LARGEST),
-    "sealed update": lambda raw: open_update(read_update(raw, _LARGEST), _KEY),
-    "share in an update": lambda raw: open_share(read_update(raw, _LARGEST), _KEY, 3, 4),
+    "sealed update": lambda raw: open_update(decode(Update, raw, _LARGEST), _KEY),
+    "share in an update": lambda raw: open_share(decode(Update, raw, _LARGEST), _KEY, 3, 4),
+    "report": lambda raw: open_leader(decode(SplitUpdate, raw, _LARGEST), _KEY),
     "point": public_from_point,
     "authority": lambda raw: _pinned(raw),
     "signed": lambda raw: open_signed(public_point(_PUBLIC), decode(Signed, raw), Offer),

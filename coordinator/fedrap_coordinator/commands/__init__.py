@@ -13,6 +13,7 @@ from fedrap_coordinator.admin import table
 from fedrap_coordinator.admin.documents import program_version
 from fedrap_coordinator.admin.export import statement_of
 from fedrap_coordinator.commands.data import add_operator_commands
+from fedrap_coordinator.commands.helper import add_helper
 from fedrap_coordinator.commands.identity import add_identity_commands, add_ledger
 from fedrap_coordinator.commands.init import add_init
 from fedrap_coordinator.commands.output import (
@@ -26,6 +27,7 @@ from fedrap_coordinator.commands.output import (
 )
 from fedrap_coordinator.commands.privacy import add_policy, add_privacy
 from fedrap_coordinator.commands.serve import add_serve
+from fedrap_coordinator.http.helper_client import client_context
 from fedrap_coordinator.identity.attestation import Attestation
 from fedrap_coordinator.settings import server_context
 from fedrap_coordinator.sources import SYSTEM
@@ -62,12 +64,15 @@ def _parser() -> argparse.ArgumentParser:
     add_operator_commands(commands)
     add_ledger(add_privacy(commands, _stated, show))
     add_policy(commands)
+    add_helper(commands)
     return parser
 
 
 def _check_config(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
     server_context(settings.serve)
+    if settings.split is not None:
+        client_context(settings.split.helper)
     Attestation(settings.enrolment)
     shown = msgspec.to_builtins(settings)
     shown["database"] = without_password(settings.database)

@@ -99,7 +99,7 @@ def assign_slots(
     batch, have_slots = SlotBatch(counts, [], {}, []), set(assigned)
     for request in requests:
         known = batch.devices.get(request.device) or devices.get(request.device)
-        known, problem = _authenticated(known, request.nonce, now, batch.devices)
+        known, problem = authenticated(known, request.nonce, now, batch.devices)
         if problem is not None or known is None:
             result = SlotResult(known, problem)
         elif batch.counts.phase is not Phase.COLLECTING:
@@ -165,7 +165,7 @@ def add_updates(
     batch, known_digests = SubmissionBatch(counts, [], {}, []), dict(digests)
     for one in submissions:
         known = batch.devices.get(one.device) or devices.get(one.device)
-        _, problem = _authenticated(known, one.nonce, now, batch.devices)
+        _, problem = authenticated(known, one.nonce, now, batch.devices)
         before = known_digests.get(one.device)
         if problem is None and before == one.digest:
             batch.results.append(DUPLICATE)
@@ -202,7 +202,7 @@ def _why_not_stored(
     return None if counts.takes_update(max_updates) else problems.ROUND_CLOSED
 
 
-def _authenticated(
+def authenticated(
     known: DeviceRecord | None,
     nonce: int | None,
     now: float,

@@ -112,6 +112,7 @@ class Round(msgspec.Struct, frozen=True):
     assigned: int = 0
     accepted: int = 0
     seal_id: bytes = b""  # the sealing key that its offers name, for all of its life
+    helper: bytes = b""  # what they say of a second server, as bytes; empty: there is none
 
     def to(self, phase: Phase) -> Round:
         """The same round in another phase, where the table allows it."""

@@ -9,19 +9,26 @@ from typing import Any
 
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.domain.rounds import RoundLimits
-from fedrap_core.plan import Plan
-from fedrap_core.privacy.accounting import gaussian_epsilon
-from fedrap_core.privacy.statement import state_policy
+from fedrap_coordinator.settings import Questions
+from fedrap_core.plan import Plan, Privacy, split_of
+from fedrap_core.privacy.accounting import charged_epsilon, gaussian_epsilon, step_cost
+from fedrap_core.privacy.statement import TRUSTED_PAIR, epsilon_against, state_policy
 from fedrap_core.wire.codec import encode_value
 
 
 def privacy_document(
-    plan: Plan, limits: RoundLimits, task: bytes, released: int, states: DeviceStates
+    plan: Plan,
+    limits: RoundLimits,
+    task: bytes,
+    released: int,
+    states: DeviceStates,
+    asking: Questions,
 ) -> dict[str, Any]:
     """The privacy guarantee, as JSON can carry it: unbounded numbers are null.
 
     Of the steps to come it goes by `plan`, of those that were made by the rules of then.
     """
+    questions = _questions(asking, plan.privacy)
     stated = asdict(state_policy(plan.privacy, states.most_promised))
     most = max(states.charged, default=0)
     spent = gaussian_epsilon(math.sqrt(states.most_spent), plan.privacy.delta)
@@ -33,7 +40,7 @@ def privacy_document(
         "task": task.hex(),
         "policy": hashlib.sha256(encode_value(plan.privacy)).hexdigest(),
         "method": plan.method.__struct_config__.tag,
-        "mode": "sealed",
+        "mode": "sealed" if split_of(plan) is None else "split",
         "rounds": {
             "released": released,
             "total": limits.total,
@@ -42,5 +49,38 @@ def privacy_document(
         },
         **stated,
         "spent": {"most": most, "epsilon": spent if math.isfinite(spent) else None},
+        "questions": questions | {"epsilon_with_rounds": _with_rounds(plan, states, questions)},
         "amplified_epsilon": None,  # nothing is claimed from sampling
+        **_two_servers(plan, states),
     }
+
+
+def _two_servers(plan: Plan, states: DeviceStates) -> dict[str, Any]:
+    """What two servers change: against whom which epsilon holds. Empty where there is one."""
+    if split_of(plan) is None:
+        return {}
+    against = epsilon_against(plan.privacy, states.most_promised)
+    return {
+        "experimental": "two servers: no formal proof of the whole exists; wants outside review",
+        "against": {who: value if math.isfinite(value) else None for who, value in against.items()},
+        "trusted": [asdict(one) for one in TRUSTED_PAIR],
+    }
+
+
+def _questions(asking: Questions, rule: Privacy) -> dict[str, Any]:
+    """What all answers of a device to questions about quality cost it, beside its rounds."""
+    noise = asking.noise(rule.delta)
+    return {
+        "answers": asking.answers,
+        "noise": noise,
+        "least": asking.least,
+        "epsilon": charged_epsilon(asking.answers, noise, rule.delta),
+    }
+
+
+def _with_rounds(plan: Plan, states: DeviceStates, questions: dict[str, Any]) -> float | None:
+    """Epsilon of a device that does all it may: Gaussian mechanisms add up in mu^2."""
+    rounds = state_policy(plan.privacy, states.most_promised).mu ** 2
+    answers = questions["answers"] * step_cost(questions["noise"])
+    epsilon = gaussian_epsilon(math.sqrt(rounds + answers), plan.privacy.delta)
+    return epsilon if math.isfinite(epsilon) else None

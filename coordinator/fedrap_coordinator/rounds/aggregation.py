@@ -1,6 +1,7 @@
 """From updates to the sum of a round: the seam of two verbs, and what holds for every update.
 
-`sealed_aggregator` has the implementation that opens sealed updates.
+`sealed_aggregator` has the implementation that opens sealed updates, `split_aggregator` the
+one that sums shares together with a helper.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from fedrap_core.plan import Plan
 from fedrap_core.privacy.mechanisms import UpdateSets
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire import problems
-from fedrap_core.wire.codec import decode
+from fedrap_core.wire.codec import decode_one_of
 from fedrap_core.wire.messages import Offer, Update
+from fedrap_core.wire.shares import SplitUpdate
+
+AnyUpdate = Update | SplitUpdate
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +36,17 @@ class RoundTotal:
 class Aggregator(Protocol):
     """Tells which updates can be counted, and what those of a round sum up to."""
 
-    def check(self, update: Update, common: CommonItems, plan: Plan) -> None:
+    async def open_round(self, offer: Offer, plan: Plan, items: int, ends_at: float) -> bytes:
+        """What a round's offers say of a second server, to be kept with the round; empty: none.
+
+        `ends_at`, in seconds of wall time, is when the round is over at the latest.
+
+        Raises:
+            HelperAway, HelperRefused: the round cannot be opened now.
+        """
+        ...
+
+    def check(self, update: AnyUpdate, common: CommonItems, plan: Plan) -> None:
         """Returns when the update can be counted in a round of that plan. In a worker thread.
 
         Raises:
@@ -56,16 +70,18 @@ class Aggregator(Protocol):
 
         Raises:
             BrokenModel: fewer updates than the plan allows a release from.
+            HelperAway: not now; nothing was released, and the same is asked again.
         """
         ...
 
 
-def read_update(raw: bytes, max_bytes: int) -> Update:
+def read_update(raw: bytes, max_bytes: int) -> AnyUpdate:
     """The envelope in a request's body; raises like `codec.decode`."""
-    return decode(Update, raw, max_bytes)
+    kinds: tuple[type[AnyUpdate], ...] = (Update, SplitUpdate)
+    return decode_one_of(kinds, raw, max_bytes)
 
 
-def check_envelope(update: Update, offer: Offer, device: bytes) -> None:
+def check_envelope(update: AnyUpdate, offer: Offer, device: bytes) -> None:
     """The update is this device's answer to this offer, whatever is sealed inside.
 
     Raises:

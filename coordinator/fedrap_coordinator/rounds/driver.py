@@ -15,6 +15,7 @@ import math
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
@@ -23,7 +24,13 @@ from fedrap_coordinator.domain.policy import differences, in_words, read_policy
 from fedrap_coordinator.domain.records import Attribute, AuditEntry, DeviceStates, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
-from fedrap_coordinator.errors import AlreadyReleased, ConfigError, StoreGone
+from fedrap_coordinator.errors import (
+    AlreadyReleased,
+    ConfigError,
+    HelperAway,
+    HelperRefused,
+    StoreGone,
+)
 from fedrap_coordinator.keyring import Keyring, RoundKeys
 from fedrap_coordinator.rounds.aggregation import Aggregator
 from fedrap_coordinator.rounds.releases import (
@@ -37,24 +44,27 @@ from fedrap_coordinator.rounds.releases import (
     next_model,
     plan_after,
     publish,
+    rescored_model,
     unscaled,
     with_state,
     without_state,
 )
-from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.settings import Adopted, Settings, adopted_settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import BrokenModel
-from fedrap_core.plan import Plan
+from fedrap_core.plan import Plan, Scoring
 from fedrap_core.privacy.mechanisms import NO_SETS
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.authority import read_entry
 from fedrap_core.wire.codec import decode_value, encode_value
-from fedrap_core.wire.messages import MOST_ENTRIES
+from fedrap_core.wire.messages import MOST_ENTRIES, Offer
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
 ITEM_SECONDS = 10.0  # between two looks for items that no release has yet
+HELPER_RETRY_SECONDS = 5.0  # between two tries where the helper is away
+HELPER_SECONDS = 7 * 86400.0  # after a round's end, within which its sum must be made
 PATIENCE = 2.0  # seconds that a request waits for a round that is being summed
 
 
@@ -90,6 +100,7 @@ class RoundDriver:
     plan: Plan  # of the open round, or of the next
     due: asyncio.Event  # set when something may have to be done before the next tick
     changed: asyncio.Event  # of now; it is set, and another follows it, at changes
+    helper_trouble: str  # why the helper of private aggregation does not serve; empty: it does
 
     def __init__(
         self,
@@ -116,6 +127,7 @@ class RoundDriver:
         self._keys = RoundKeys(keyring, settings.sealing.rotate_hours, sources.clock, reached)
         self._pacing, self._told_slots = SlotPacing(), 0
         self._next_look = -math.inf  # for items that no release has yet
+        self.helper_trouble, self._helper_again = "", -math.inf
         self._timing = RoundTiming(settings.round, sources.clock, sources.monotonic)
         self._follow(settings.plan())
 
@@ -272,6 +284,30 @@ class RoundDriver:
         self._next_look = -math.inf
         await self.advance()
 
+    async def adopt_scoring(self, scoring: Scoring, entry: AuditEntry) -> None:
+        """These scalars are in force from now on.
+
+        Where no round is at work they are published at once, as a release of nothing else; else
+        the round's own release brings them.
+        """
+        own = self._settings.released_scoring()
+        assert isinstance(own, Scoring)
+        await self._store.adopt(
+            msgspec.json.encode(Adopted(instead_of=own, scoring=scoring)), entry
+        )
+        async with self._turn, self._store.alone() as mine:
+            if not mine:
+                return
+            await self._refresh()
+            if self.model is None or not self._is_idle() or self.model.message.scoring == scoring:
+                return
+            model = self.model
+            if model.common.sequence is not None:
+                model = with_state(model, await self._store.learner(model.stored.version))
+            made = await asyncio.to_thread(rescored_model, model, scoring)
+            said = AuditEntry(self._sources.clock(), "coordinator", "publish-scalars", "", "done")
+            await self._publish_again(made, model, said)
+
     async def _publish_items(self) -> None:
         """A release for a catalogue that changed, where no round will make one soon.
 
@@ -311,9 +347,13 @@ class RoundDriver:
             model = with_state(model, await self._store.learner(model.stored.version))
         now, method = self._sources.clock(), self._settings.method
         made = await asyncio.to_thread(grown_model, model, extent, attributes, method, now)
-        made = await asyncio.to_thread(self._published, made, model, now)
         items = f"{extent.items - model.common.size} new"
         entry = AuditEntry(self._sources.clock(), "coordinator", "publish-items", items, "done")
+        await self._publish_again(made, model, entry)
+
+    async def _publish_again(self, made: Model, before: Model, entry: AuditEntry) -> None:
+        """A new version of the same step: what everybody knows, and something beside C."""
+        made = await asyncio.to_thread(self._published, made, before, self._sources.clock())
         try:
             await self._store.roll_back(made.stored, entry)
         except AlreadyReleased:  # another process was faster
@@ -322,7 +362,8 @@ class RoundDriver:
         await self._keep_entry(made)
         self.model = without_state(made)
         self._adopt(None)
-        log.info("items released", extra={"version": made.stored.version, "items": extent.items})
+        said = {"version": made.stored.version, "items": made.common.size, "why": entry.action}
+        log.info("released without a round", extra=said)
 
     async def run(self, tick: float) -> None:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""
@@ -402,7 +443,7 @@ class RoundDriver:
 
     async def _step(self) -> None:
         """Everything that is due now, if no other process is at it. Only with `_turn` held."""
-        if not self.is_due():
+        if not self.is_due() or self._sources.monotonic() < self._helper_again:
             return
         async with self._store.alone() as mine:
             if not mine:
@@ -424,7 +465,7 @@ class RoundDriver:
                 self._adopt(None)
             return
         # A kill -9 may have come before the last keys were destroyed.
-        await self._keys.tidy({self.round.seal_id})
+        await self._tidy({self.round.seal_id})
         due = self.round.tick(self.limits, self._timing.now(self.round))
         if due.phase is not self.round.phase and not await self._move(due.phase):
             return
@@ -454,7 +495,7 @@ class RoundDriver:
     async def _open_round(self) -> None:
         await self._follow_policy()
         if self.model is None or self.is_over:
-            await self._keys.tidy(set())
+            await self._tidy(set())
             return
         self._follow(plan_after(self.model, self._settings))
         stored, now = self.model.stored, self._sources.clock()
@@ -462,12 +503,49 @@ class RoundDriver:
         round_ = Round(
             self._sources.token_bytes(16), stored.step + 1, stored.version, now, seal_id=seal
         )
+        try:
+            round_ = await self._with_helper(round_)
+        except (HelperAway, HelperRefused) as error:
+            self._wait_for_helper(error)
+            return
         if not await self._store.open_round(round_, encode_value(self.plan)):
             await self._refresh()
             return
+        self.helper_trouble = ""
         self._adopt(round_)
-        await self._keys.tidy({seal})
+        await self._tidy({seal})
         log.info("round opened", extra={"step": round_.step, "release": round_.release})
+
+    async def _tidy(self, named: set[bytes]) -> None:
+        """Destroy sealing keys that neither the round nor an open question names."""
+        if self._keys.has_retired:
+            await self._keys.tidy(named | await self._store.question_keys())
+
+    async def _with_helper(self, round_: Round) -> Round:
+        """With what its offers say of a second server; raises HelperAway, HelperRefused."""
+        assert self.model is not None
+        offer = Offer(
+            task=self.task,
+            round=round_.id,
+            step=round_.step,
+            plan=encode_value(self.plan),
+            release=round_.release,
+            model=self.model.message.model,
+            seal_key=self._keyring.point(round_.seal_id),
+            seal_id=round_.seal_id,
+        )
+        ends_at = round_.opened_at + self.limits.max_seconds + HELPER_SECONDS
+        items = self.model.common.size
+        return replace(
+            round_, helper=await self._aggregator.open_round(offer, self.plan, items, ends_at)
+        )
+
+    def _wait_for_helper(self, error: HelperAway | HelperRefused) -> None:
+        """Nothing was changed; it is tried again in a while, and said once."""
+        if not self.helper_trouble:
+            log.warning("the helper does not serve; trying again", extra={"reason": str(error)})
+        self.helper_trouble = str(error) or type(error).__name__
+        self._helper_again = self._sources.monotonic() + HELPER_RETRY_SECONDS
 
     async def _move(self, phase: Phase) -> bool:
         """False when another process was faster; the view is fresh then."""
@@ -493,6 +571,9 @@ class RoundDriver:
         round_, model = self.round, self.model
         try:
             made = await self._next_release(round_, model)
+        except HelperAway as error:
+            self._wait_for_helper(error)
+            return
         except BrokenModel:
             log.exception("round abandoned", extra={"step": round_.step})
             if await self._move(Phase.ABANDONED):
@@ -503,6 +584,7 @@ class RoundDriver:
         except AlreadyReleased:  # another process has released this step
             await self._refresh()
             return
+        self.helper_trouble = ""
         await self._keep_entry(made)
         self.model = without_state(made)
         log.info("released", extra={"version": made.stored.version, "updates": made.stored.devices})
@@ -534,8 +616,9 @@ class RoundDriver:
         if needs_state(self._settings.method, model.common):
             model = with_state(model, await self._store.learner(model.stored.version))
         total = unscaled(summed.total, self.plan.method)
+        settings = adopted_settings(self._settings, await self._store.adopted())
         made = await asyncio.to_thread(
-            self._learn, self.task, model, total, extent, self._settings, summed.clip, attributes,
+            self._learn, self.task, model, total, extent, settings, summed.clip, attributes,
             round_.opened_at,
         )  # fmt: skip
         stored = dataclasses.replace(made.stored, updates=summed.updates)

@@ -248,6 +248,15 @@ def is_stale(model: Model, method: Method, now: float) -> bool:
     return now - made_at >= DAY * wanted.half_days
 
 
+def rescored_model(model: Model, scoring: Scoring) -> Model:
+    """`model` again under the next version, with other scalars; nothing else changes."""
+    again = restored_model(model, model.stored)
+    m, common = again.message, again.common
+    withheld = ~served_rows(m.withheld, m.size)
+    message = pack_release(m.task, m.step, common, m.catalogue, scoring, m.clip, withheld)
+    return _unsigned(replace(again.stored, body=encode(message)), common, message)
+
+
 def _scoring_of(latest: Release, past: Release) -> AnyScoring:
     """Today's scoring, but window and kernels of the sequence part are those of its rows."""
     if not (isinstance(latest.scoring, Scoring) and isinstance(past.scoring, Scoring)):

@@ -14,15 +14,15 @@ from collections.abc import AsyncIterator, Sequence
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds.aggregation import RoundTotal, read_update
+from fedrap_coordinator.rounds.aggregation import AnyUpdate, RoundTotal, read_update
 from fedrap_core.aggregate import Accumulator
-from fedrap_core.errors import BrokenModel, FedRapError
+from fedrap_core.errors import BrokenModel, FedRapError, UnsupportedVersion
 from fedrap_core.model import CommonItems
 from fedrap_core.parts import more_parts
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.privacy.mechanisms import UpdateSets, adapted_clip, task_noise_key
 from fedrap_core.sparse import Part, RowUpdate
-from fedrap_core.wire.messages import Update
+from fedrap_core.wire.messages import Offer, Update
 from fedrap_core.wire.seal import open_update
 from fedrap_core.wire.share import check_share, decode_share
 
@@ -41,9 +41,13 @@ class SealedAggregator:
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
 
-    def check(self, update: Update, common: CommonItems, plan: Plan) -> None:
+    async def open_round(self, offer: Offer, plan: Plan, items: int, ends_at: float) -> bytes:
+        """See `Aggregator`: there is no second server."""
+        return b""
+
+    def check(self, update: AnyUpdate, common: CommonItems, plan: Plan) -> None:
         """See `Aggregator`; MalformedMessage, UnsupportedVersion, WrongShape or NotFinite."""
-        plaintext = open_update(update, self._keyring.private(update.seal_id))
+        plaintext = open_update(_sealed(update), self._keyring.private(update.seal_id))
         check_share(plaintext, common.size, common.dim, more_parts(plan.method, common.size))
 
     async def total(
@@ -75,7 +79,7 @@ class SealedAggregator:
         for body in bodies:
             frozen.update(hashlib.sha256(body).digest())
             try:
-                update = read_update(body, self._max_body_bytes)
+                update = _sealed(read_update(body, self._max_body_bytes))
                 private = self._keyring.private(update.seal_id)
                 accumulator.add(open_share(update, private, size, dim, accumulator.parts))
             except FedRapError:  # each was opened once before it was stored
@@ -92,6 +96,12 @@ def _noised(
     fitting = accumulator.fitting(spread, key, step, rule.coefficients, sets)
     clip = adapted_clip(rule.clip, rule.adapt, fitting, total.devices)
     return RoundTotal(total, clip, sets[step])
+
+
+def _sealed(update: AnyUpdate) -> Update:
+    if not isinstance(update, Update):
+        raise UnsupportedVersion("this round takes sealed updates: an 'update'")
+    return update
 
 
 def open_share(

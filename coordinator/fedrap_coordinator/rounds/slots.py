@@ -29,11 +29,11 @@ from fedrap_coordinator.rounds.releases import Model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_core.errors import FedRapError
-from fedrap_core.plan import DAY
+from fedrap_core.plan import DAY, OFF
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import sign_message
-from fedrap_core.wire.codec import decode, encode_value
-from fedrap_core.wire.messages import Offer, OfferRequest, Signed
+from fedrap_core.wire.codec import decode, decode_value, encode_value
+from fedrap_core.wire.messages import HelperKey, Offer, OfferRequest, Signed
 
 SMALL = 4096  # bytes of an offer request
 _NOWHERE = b""  # no round: only the nonce is counted
@@ -233,6 +233,7 @@ class Slots:
             model=model.message.model,
             seal_key=self._keyring.point(round_.seal_id),
             seal_id=round_.seal_id,
+            helper=decode_value(HelperKey, round_.helper) if round_.helper else OFF,
         )
 
 

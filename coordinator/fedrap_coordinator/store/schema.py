@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 11  # migrations.py brings older databases here
+SCHEMA = 12  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -56,6 +56,7 @@ round_ = sa.Table(
     sa.Column("plan", sa.LargeBinary, nullable=False),
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("seal_id", sa.LargeBinary(8)),  # names the sealing key; the key is in a file
+    sa.Column("helper", sa.LargeBinary),  # what its offers say of a second server
     sa.Column("assigned", sa.Integer, nullable=False, server_default="0"),  # slots given
     sa.Column("accepted", sa.Integer, nullable=False, server_default="0"),  # updates kept
     sa.Column("closed_at", sa.Float),  # released or abandoned
@@ -171,6 +172,32 @@ quality = sa.Table(  # what somebody measured of a release, elsewhere
     sa.Column("value", sa.Float, nullable=False),
     sa.Column("at", sa.Float, nullable=False),
     sa.Column("note", sa.String(100), nullable=False),
+)
+
+question = sa.Table(  # what devices were asked of quality, and the noised sum of their answers
+    "question",
+    metadata,
+    sa.Column("id", sa.LargeBinary(16), primary_key=True),
+    sa.Column("signed", sa.LargeBinary, nullable=False),  # as devices get it
+    sa.Column("seal_id", sa.LargeBinary(8), nullable=False),
+    sa.Column("asked_at", sa.Float, nullable=False),
+    sa.Column("ends_at", sa.Float, nullable=False),
+    sa.Column("most", sa.Integer, nullable=False),
+    sa.Column("budget", sa.Integer, nullable=False),
+    sa.Column("purpose", sa.String(2000), nullable=False),
+    sa.Column("state", sa.String(12), nullable=False, index=True),
+    sa.Column("answers", sa.Integer, nullable=False),
+    sa.Column("total", sa.LargeBinary, nullable=False),
+    sa.Column("closed_at", sa.Float),
+)
+
+answer = sa.Table(  # who has answered, once and for all
+    "answer",
+    metadata,
+    sa.Column("question_id", sa.LargeBinary(16), primary_key=True),
+    sa.Column("device_id", sa.LargeBinary(16), primary_key=True, index=True),
+    sa.Column("digest", sa.LargeBinary(32), nullable=False),
+    sa.Column("body", sa.LargeBinary),  # sealed; NULL once the question is over
 )
 
 issuer = sa.Table(  # an app's backend that signs enrolment tokens

@@ -164,8 +164,8 @@ def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> De
     Independent of `participation.why_not` on purpose, and tested against it.
     """
     d, cap, separation = t.device.c, rule.cap, rule.separation
-    spent_all: sa.ColumnElement[bool] = d.participations >= cap
-    inside: sa.ColumnElement[bool] = sa.true()  # was it charged within the window?
+    spent_all = d.participations >= cap
+    inside: sa.ColumnElement[bool] = sa.literal(True)  # was it charged within the window?
     if math.isfinite(rule.window):
         out = charges.edge(now, rule)
         newest = 1 + charges.WIDTH * (cap - 1)  # where the K-th newest charge begins

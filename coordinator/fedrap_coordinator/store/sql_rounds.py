@@ -60,6 +60,7 @@ def open_round(db: sa.Connection, round_: Round, plan: bytes) -> bool:
             plan=plan,
             opened_at=round_.opened_at,
             seal_id=round_.seal_id or None,
+            helper=round_.helper or None,
         )
     )
     return True
@@ -70,9 +71,9 @@ def current_round(db: sa.Connection) -> tuple[Round, bytes] | None:
     row = db.execute(t.round_.select().where(t.round_.c.phase.not_in(_OVER))).first()
     if row is None:
         return None
-    phase, seal = Phase(row.phase), bytes(row.seal_id or b"")
+    phase, seal = Phase(row.phase), (bytes(row.seal_id or b""), bytes(row.helper or b""))
     counts = row.assigned, row.accepted
-    return Round(row.id, row.step, row.release, row.opened_at, phase, *counts, seal), row.plan
+    return Round(row.id, row.step, row.release, row.opened_at, phase, *counts, *seal), row.plan
 
 
 def progress(db: sa.Connection) -> tuple[tuple[Round, bytes] | None, int | None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import msgspec
+
 from fedrap_core.plan import DAY, Privacy
 from fedrap_core.privacy.accounting import charged_epsilon, gaussian_epsilon, step_cost
 
@@ -26,6 +28,13 @@ class Trust:
     with_what: str
 
 
+TRUSTED_PAIR = (
+    Trust("the coordinator and the helper together", "not to collude: both together read updates"),
+    Trust("the coordinator alone", "who took part and when; of updates random numbers, of a sum one"
+          " that has the helper's noise"),
+    Trust("the helper alone", "that somebody took part; random numbers, and its own share of sums"),
+    Trust("other users and the public", "nothing: they see releases, with the noise of both"),
+)  # fmt: skip
 WINDOWS = (2, 5, 10)  # whose composition is stated
 
 
@@ -97,6 +106,24 @@ def _unit(rule: Privacy) -> str:
 def _lifetime(mu: float, delta: float) -> tuple[Lifetime, ...]:
     """mu^2 adds up over windows: no two participations overlap, on whichever side of a border."""
     return tuple(Lifetime(n, gaussian_epsilon(math.sqrt(n) * mu, delta)) for n in WINDOWS)
+
+
+def epsilon_against(rule: Privacy, promised: float = 0.0) -> dict[str, float]:
+    """Of `split`, for a device that takes part as often as it may: against whom which epsilon.
+
+    Each server adds noise of z. Against one of them the other's alone counts; the public sees both,
+    which is z·sqrt(2). What earlier steps cost is in all of them.
+    """
+    one = max(rule.cap * step_cost(rule.charged_noise), promised)
+    bit = rule.adapt
+    both = msgspec.structs.replace(
+        rule,
+        noise=rule.noise * math.sqrt(2.0),
+        adapt=None if bit is None else msgspec.structs.replace(bit, noise=bit.noise * 2**0.5),
+    )
+    public = max(rule.cap * step_cost(both.charged_noise), promised)
+    server, others = (gaussian_epsilon(math.sqrt(mu), rule.delta) for mu in (one, public))
+    return {"leader": server, "helper": server, "public": others}
 
 
 def guarantee_in_words(rule: Privacy) -> str:

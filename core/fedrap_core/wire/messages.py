@@ -10,7 +10,8 @@ from typing import Annotated
 
 import msgspec
 
-from fedrap_core.plan import OFF, AnyScoring, Dim, Off
+from fedrap_core.plan import OFF, AnyScoring, Count, Dim, Off
+from fedrap_core.questions.gains import Metric
 
 Id16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 KeyId = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
@@ -26,6 +27,9 @@ MOST_ENTRIES = 200  # of the log of releases in one message
 MOST_PUBLIC = 16  # attributes of items that devices get
 PAGE_ROWS = 1024  # items at most in one page of attributes
 MOST_ATTRIBUTE_BYTES = 64 * 1024 * 1024  # of all pages together
+MOST_RELEASES = 8  # that one question asks about
+MOST_VARIANTS = 16  # candidates of one question
+MOST_QUESTIONS = 16  # open at once
 AttributeName = Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
 
 
@@ -93,6 +97,15 @@ class Signed(Message, frozen=True, kw_only=True, tag="signed"):
     signature: Signature
 
 
+class HelperKey(msgspec.Struct, frozen=True, kw_only=True):
+    """Inside an offer: the second server of a plan with `split`, and what it signed; see shares."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]  # who runs it, in words
+    seal_key: Point
+    seal_id: KeyId
+    signature: Signature  # by the helper's identity, which the app pins
+
+
 class Offer(Message, frozen=True, kw_only=True, tag="offer"):
     """Inside `signed`: a place in a round, the same for all who have one."""
 
@@ -104,6 +117,7 @@ class Offer(Message, frozen=True, kw_only=True, tag="offer"):
     model: Digest  # hash of that release's C
     seal_key: Point
     seal_id: KeyId
+    helper: HelperKey | Off = OFF  # there where the plan has `split`
 
 
 class Update(Message, frozen=True, kw_only=True, tag="update"):
@@ -146,6 +160,46 @@ class Accepted(Message, frozen=True, kw_only=True, tag="accepted"):
 
     round: Id16
     digest: Digest
+
+
+class Question(Message, frozen=True, kw_only=True, tag="question"):
+    """Inside `signed`: what devices are asked of the quality of releases, and what it costs them.
+
+    Without variants it is about the gains that devices had under these releases; with them about
+    what each of these scorings would have given under the one release. questions/ has the formulas.
+    """
+
+    task: Id16
+    question: Id16
+    metric: Metric
+    releases: Annotated[list[Version], msgspec.Meta(min_length=1, max_length=MOST_RELEASES)]
+    variants: Annotated[list[AnyScoring], msgspec.Meta(max_length=MOST_VARIANTS)] | Off = OFF
+    light: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0  # interactions; 0: one group
+    noise: Annotated[float, msgspec.Meta(ge=0, le=1e4)]  # z, stddev of the sum's noise / S
+    delta: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    least: Count  # no result from fewer answers
+    most: Count  # answers that are taken
+    budget: Count  # questions that a device answers at most in a window
+    asked_at: Seconds70
+    ends_at: Seconds70
+    seal_key: Point
+    seal_id: KeyId
+
+
+class Questions(Message, frozen=True, kw_only=True, tag="questions"):
+    """Coordinator -> anybody: the questions that are open, each as signed."""
+
+    questions: Annotated[list[Signed], msgspec.Meta(max_length=MOST_QUESTIONS)]
+
+
+class Answer(Message, frozen=True, kw_only=True, tag="answer"):
+    """Device -> coordinator: a sealed vector. Everything outside `sealed` is bound into it."""
+
+    task: Id16
+    question: Id16
+    device: Id16
+    seal_id: KeyId
+    sealed: Annotated[bytes, msgspec.Meta(max_length=8192)]
 
 
 class ReleaseEntry(Message, frozen=True, kw_only=True, tag="release-entry"):

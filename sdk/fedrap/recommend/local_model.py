@@ -91,6 +91,30 @@ class LocalModel:
         other._read, other._known, other._settled, other._scored = 0, [], None, None
         return other
 
+    def with_scoring(self, scoring: AnyScoring) -> LocalModel:
+        """The same release, recommended from in another way; it remembers nothing either."""
+        other = self.anew()
+        other.scoring = scoring
+        return other
+
+    def ranks_of(
+        self, before: Sequence[Interaction], trained: PaperState | None, one: Interaction
+    ) -> tuple[int, int] | None:
+        """Where the item of an interaction stood in the lists of the moment before it, 0 first.
+
+        In this user's own list, and in the one that is the same for everybody. None where it could
+        not be in them: seen before, not in C, not shown, or spoken against.
+        """
+        row, counts = self._row(one.item), self._kinds.weight(one.kind)
+        if row is None or counts is None or counts <= 0 or not self.step > 0:
+            return None
+        seen = self.history(before).rows
+        allowed = allowed_rows(self._shown, None, seen)
+        if not allowed[row]:
+            return None
+        own = self._scorer(before, trained).rank_of(row, allowed)
+        return own, int(np.count_nonzero(allowed[:row]))
+
     def history(self, interactions: Sequence[Interaction]) -> History:
         """The interactions with items that C has a row for, newest first.
 
@@ -256,7 +280,7 @@ class LocalModel:
         before = None
         grown = self._scored is not None and self._scored[0] == len(self._known) - 1
         # Where something speaks against an item, the newest word may have ended an older one.
-        if self._scored is not None and grown and all(weight > 0 for _, weight, _ in self._known):
+        if self._scored is not None and grown and all(one[1] > 0 for one in self._known):
             last = self._scored[2]
             before = last.user if isinstance(last, SolveScorer) else None
         return SolveScorer(self.common, self.gram, history, self.scoring, before)

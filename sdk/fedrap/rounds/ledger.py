@@ -17,13 +17,14 @@ from fedrap.rounds import eligibility
 from fedrap_core.plan import DAY, Plan, Privacy
 from fedrap_core.privacy.accounting import gaussian_epsilon
 from fedrap_core.privacy.statement import Statement, state_policy
+from fedrap_core.wire.messages import Question
 
 FLOOR = "a number from 0 up is expected"
 TRIES_PER_STEP = 3  # a step whose round was abandoned may be tried again, but not for ever
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One update that was about to leave this device."""
+    """One update, or one answer to a question, that was about to leave this device."""
 
     step: int
     round: bytes
@@ -31,6 +32,7 @@ class Entry(msgspec.Struct, frozen=True):
     delta: float
     at: float
     rule: Privacy | None = None  # what was agreed to; older entries have none
+    question: bool = False  # `round` is the id of a question then, and there is no step
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Floor:
     # Of all that this device ever did, where it is more than `max_epsilon`: some seven windows of
     # epsilon 8.
     max_lifetime_epsilon: float = 30.0
+    max_question_epsilon: float = 2.0  # of all answers to questions in a window
 
     def __post_init__(self) -> None:
         for name in ("separation", "cap", "min_updates"):
@@ -56,6 +59,7 @@ class Floor:
                 raise arguments.wrong(name, FLOOR)
         for name in (
             "min_noise", "max_epsilon", "max_clip", "window_days", "max_lifetime_epsilon",
+            "max_question_epsilon",
         ):  # fmt: skip
             arguments.number(name, getattr(self, name), 0.0, math.inf, FLOOR)
 
@@ -71,7 +75,10 @@ class Floor:
         window_days: float = 365.0,
     ) -> Floor:
         """No bound on epsilon: for rounds without noise, where the user has no guarantee."""
-        return cls(separation, cap, min_updates, min_noise, math.inf, max_clip, window_days)
+        return cls(
+            separation, cap, min_updates, min_noise, math.inf, max_clip, window_days,
+            max_question_epsilon=math.inf,
+        )  # fmt: skip
 
 
 def why_not(
@@ -95,7 +102,7 @@ def why_not(
         return eligibility.FLOOR_LIFETIME
     steps = charged_steps(entries)
     if step in steps:
-        tries = sum(entry.step == step for entry in entries)
+        tries = sum(entry.step == step and not entry.question for entry in entries)
         return eligibility.LEDGER_TRIES if tries >= TRIES_PER_STEP else None
     if len(charged_steps(recent)) >= min(rule.cap, floor.cap):
         return eligibility.LEDGER_CAP
@@ -107,7 +114,34 @@ def why_not(
 
 def charged_steps(entries: Sequence[Entry]) -> frozenset[int]:
     """The steps this device is charged for; one that was tried twice counts once."""
-    return frozenset(entry.step for entry in entries)
+    return frozenset(entry.step for entry in entries if not entry.question)
+
+
+def answers(entries: Sequence[Entry]) -> list[Entry]:
+    """The questions that this device has answered."""
+    return [entry for entry in entries if entry.question]
+
+
+def why_not_answer(
+    entries: Sequence[Entry], question: Question, floor: Floor, now: float
+) -> str | None:
+    """None when the device agrees to a question; otherwise a word for what breaks the rule."""
+    if any(one.round == question.question for one in answers(entries)):
+        return eligibility.ALREADY_ANSWERED
+    recent = [entry for entry in entries if entry.at > now - DAY * floor.window_days]
+    given = answers(recent)
+    if question.least < floor.min_updates:
+        return eligibility.FLOOR_COHORT
+    if len(given) >= question.budget:
+        return eligibility.LEDGER_CAP
+    added = Entry(0, question.question, question.noise, question.delta, now, question=True)
+    if epsilon([*given, added]) > floor.max_question_epsilon:
+        return eligibility.FLOOR_EPSILON
+    if epsilon([*recent, added]) > floor.max_epsilon:
+        return eligibility.FLOOR_EPSILON
+    if epsilon([*entries, added]) > max(floor.max_epsilon, floor.max_lifetime_epsilon):
+        return eligibility.FLOOR_LIFETIME
+    return None
 
 
 def privacy_guarantee(entries: Sequence[Entry]) -> Statement | None:
@@ -117,12 +151,13 @@ def privacy_guarantee(entries: Sequence[Entry]) -> Statement | None:
 
 
 def epsilon(entries: Sequence[Entry]) -> float:
-    """What this device has spent: mu^2 adds up over steps; at the smallest delta asked for."""
+    """What this device has spent: mu^2 adds up over steps and answers; at the smallest delta."""
     if not entries:
         return 0.0
-    noises: dict[int, float] = {}
+    noises: dict[int | bytes, float] = {}
     for entry in entries:  # which try of a step was released is not known here: assume the worst
-        noises[entry.step] = min(entry.noise, noises.get(entry.step, math.inf))
+        what = entry.round if entry.question else entry.step
+        noises[what] = min(entry.noise, noises.get(what, math.inf))
     if any(noise == 0 for noise in noises.values()):
         return math.inf
     mu = math.sqrt(sum(noise**-2 for noise in noises.values()))

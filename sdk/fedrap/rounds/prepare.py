@@ -1,10 +1,12 @@
 """From local data to what the device keeps and what it sends: one pure function.
 
 train -> clip -> quantise -> encode -> pad -> seal
+or, for two servers: train -> clip -> quantise -> shares -> seal to each
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,17 +19,21 @@ from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, fresh_state, keep_state, pose_paper
 from fedrap_core.paper.sampling import Uniform
 from fedrap_core.parts import more_parts
-from fedrap_core.plan import PaperMethod, Plan, SolveMethod, sequence_of, trend_of
+from fedrap_core.plan import OFF, PaperMethod, Plan, SolveMethod, sequence_of, split_of, trend_of
 from fedrap_core.privacy.mechanisms import clip_share
 from fedrap_core.sequence.device_share import answer, ask, draw, pose_sequence
 from fedrap_core.sequence.model import window
 from fedrap_core.solve.device_share import join_shares, pose_round
 from fedrap_core.sparse import RowPart, RowUpdate
+from fedrap_core.split import numbers
+from fedrap_core.split.numbers import Terms
+from fedrap_core.split.report import make_report
 from fedrap_core.trend import touched_lately
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.seal import seal_update
 from fedrap_core.wire.share import encode_share, uniform_count
+from fedrap_core.wire.shares import seal_report
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +67,9 @@ def prepare_update(
 ) -> Prepared:
     """This device's sealed answer to an offer. `uniform` draws what is random, and rounds.
 
+    Where the plan has `split` it is a report for two servers; whoever calls has found the offer's
+    helper to be the one that the app pins.
+
     Raises:
         BrokenModel: C gives no finite solution; nothing must be sent.
         Diverged: the local round ran away; nothing must be sent, and the old state stays.
@@ -73,13 +82,36 @@ def prepare_update(
         if (trend := trend_of(plan.method)) is not None:
             parts += (touched_lately(local.history, now, trend),)
         update = replace(update, parts=parts)
-    clipped = clip_share(update, plan.privacy)
-    of_plan = more_parts(plan.method, local.common.size)
-    plaintext = encode_share(clipped, uniform(uniform_count(clipped)), of_plan)
-    body = encode(seal_update(offer, device, plaintext))
+    if split_of(plan) is None:
+        body = _sealed(offer, plan, device, local, update, uniform)
+    else:
+        body = _reported(offer, plan, device, local, update, uniform)
     rule = plan.privacy
     entry = Entry(offer.step, offer.round, rule.charged_noise, rule.delta, now, rule)
     return Prepared(body, entry, trained, loss)
+
+
+def _sealed(
+    offer: Offer, plan: Plan, device: bytes, local: LocalData, update: RowUpdate, uniform: Uniform
+) -> bytes:
+    """One share, that the holder of the sealing key reads."""
+    clipped = clip_share(update, plan.privacy)
+    parts = more_parts(plan.method, local.common.size)
+    plaintext = encode_share(clipped, uniform(uniform_count(clipped)), parts)
+    return encode(seal_update(offer, device, plaintext))
+
+
+def _reported(
+    offer: Offer, plan: Plan, device: bytes, local: LocalData, update: RowUpdate, uniform: Uniform
+) -> bytes:
+    """Two shares, neither of which says anything."""
+    if offer.helper is OFF:
+        raise BrokenModel("a plan for two servers in an offer of one")
+    terms = Terms(offer.round, plan, local.common.size)
+    mine = numbers.to_numbers(update, terms, uniform(numbers.uniform_count(terms)))
+    secret = hashlib.sha256(uniform(8).astype("<f8").tobytes()).digest()  # 424 bits
+    report = make_report(terms, mine, secret)
+    return encode(seal_report(offer, offer.helper, device, report))
 
 
 Computed = tuple[RowUpdate, PaperState | None, float]

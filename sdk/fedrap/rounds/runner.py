@@ -31,14 +31,16 @@ from fedrap_core.errors import (
     Diverged,
     FedRapError,
     ForkedLog,
+    MalformedMessage,
     SignatureInvalid,
 )
 from fedrap_core.paper.sampling import private_stream
-from fedrap_core.plan import PaperMethod, PaperScoring, Plan, sequence_of
+from fedrap_core.plan import PaperMethod, PaperScoring, Plan, sequence_of, split_of
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import open_signed
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.messages import Accepted, Message, Offer, Signed
+from fedrap_core.wire.shares import check_helper
 
 LONGEST_WAIT = 60.0  # seconds for a slot; proxies cut longer requests off
 
@@ -88,8 +90,9 @@ class RoundRunner:
     """Runs one round over a transport.
 
     `trainer` gives what computes so many products; `floor` is what this device insists on; `pinned`
-    is the authority that the app pins, if it does; `wait` is how many seconds to wait for a slot,
-    where there is none at once.
+    is the authority that the app pins, if it does; `helper` the second server, where the app
+    demands private aggregation; `wait` is how many seconds to wait for a slot, where there is none
+    at once.
     """
 
     def __init__(
@@ -101,12 +104,14 @@ class RoundRunner:
         floor: Floor,
         *,
         pinned: bytes | None = None,
+        helper: bytes | None = None,
         wait: float = 0.0,
         steps: RoundSteps | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._state = state
         self._pinned = pinned
+        self._helper = helper
         self._transport = transport
         self._membership = membership
         self._trainer = trainer
@@ -151,6 +156,7 @@ class RoundRunner:
         plan = read_plan(offer)  # 5.1
         now = self._clock()
         refused = why_refuse(offer, plan, credentials, device, self._floor, now)  # 7.1, 7.5
+        refused = refused or why_another_mode(offer, plan, self._helper)  # 13.1
         if refused is not None:
             return RoundReport(False, refused, step=offer.step)
         model = device.model
@@ -276,6 +282,19 @@ def why_refuse(
     if any(entry.round == offer.round for entry in device.entries):
         return eligibility.ALREADY_IN_ROUND
     return ledger.why_not(device.entries, offer.step, plan, floor, now)
+
+
+def why_another_mode(offer: Offer, plan: Plan, helper: bytes | None) -> str | None:
+    """Why this is not the aggregation that the app wants, or None. Pure."""
+    if (split_of(plan) is None) != (helper is None):
+        return eligibility.ANOTHER_AGGREGATION
+    if helper is None:
+        return None
+    try:
+        check_helper(offer, helper)
+    except (SignatureInvalid, MalformedMessage):
+        return eligibility.ANOTHER_HELPER
+    return None
 
 
 def check_receipt(receipt: Accepted, round_id: bytes, body: bytes) -> None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from fedrap_coordinator.privacy.recipe import DECOYS, TARGETS, sequence_dim
 from fedrap_core.plan import SequenceMethod, SequenceScoring
+from fedrap_core.questions.tuning import MIXTURE
 from fedrap_core.sequence.model import SequenceItems
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_simulation.data.interactions import Rows
@@ -39,9 +40,9 @@ from fedrap_simulation.methods.tuning import require_validation
 
 METHOD = SequenceMethod(targets=TARGETS, decoys=DECOYS)
 WITHOUT_ORDER = 0.5  # dropout where each item is predicted from all others
-BETAS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-# Above one: inputs are left out in learning and none in scoring, so q is longer there.
-KAPPAS = (0.5, 0.0, 1.0, 1.5)
+# The mixtures that devices are asked about, too. Kappa above one: inputs are left out in learning
+# and none in scoring, so q is longer there.
+BETAS, KAPPAS = (values for _, values in MIXTURE)
 SOLVE_ALONE = SequenceScoring(solve=1.0, sequence=0.0)
 _SHELF: ModelCache[SequenceItems] = ModelCache()
 

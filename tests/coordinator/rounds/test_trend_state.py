@@ -52,7 +52,8 @@ def _next(model: Model, total: RoundSum, days: float, settings=SETTINGS, size=SI
 
 def _trend(model: Model) -> list[float]:
     assert model.common.trend is not None
-    return [float(one) for one in model.common.trend.to_float()[0]]
+    found: list[float] = model.common.trend.to_float()[0].tolist()
+    return found
 
 
 def test_what_was_touched_is_published_and_fades() -> None:

@@ -1,0 +1,118 @@
+"""Costs of `split`: a device's report, both servers' work on it, bytes, closing and memory.
+
+    python benchmarks/bench_split.py [--full] [--json OUT]
+
+CPU seconds of one core (not wall time, so other work beside it changes little), smallest of three.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedrap_core.plan import Plan, Privacy, SolveMethod, Split
+from fedrap_core.sparse import RowUpdate, pack_gram
+from fedrap_core.split import compiled
+from fedrap_core.split.numbers import (
+    Terms,
+    add_noise,
+    join_sums,
+    server_noise,
+    to_numbers,
+    uniform_count,
+)
+from fedrap_core.split.report import HELPER, LEADER, leader_bytes, make_report, public_bytes
+from fedrap_core.split.verify import RunningSum, accepts, seen_bytes
+from fedrap_core.wire.shares import SEALED_HELPER_BYTES
+
+SHORT = [(1_700, 32, 100), (32_000, 32, 100)]
+FULL = [*SHORT, (100_000, 64, 200), (1_000_000, 32, 100)]
+REPEATS = 3
+KEY = bytes(16)
+
+
+def least(work: Callable[[], object]) -> float:
+    """CPU milliseconds of the quickest of three."""
+    found = []
+    for _ in range(REPEATS):
+        begun = time.process_time()
+        work()
+        found.append(time.process_time() - begun)
+    return round(1e3 * min(found), 1)
+
+
+def measure(items: int, dim: int, rows: int) -> dict[str, Any]:
+    """One line of the table."""
+    plan = Plan(
+        method=SolveMethod(dim=dim), privacy=Privacy(clip=6.0, noise=1.0), split=Split(rows=rows)
+    )
+    terms = Terms(bytes(16), plan, items)
+    rng = np.random.default_rng(0)
+    user = rng.normal(0.0, 0.3, dim)
+    update = RowUpdate(
+        np.sort(rng.choice(items, rows, replace=False)),
+        rng.normal(0.0, 0.3, (rows, dim)),
+        pack_gram(np.outer(user, user)),
+    )
+    drawn = rng.random(uniform_count(terms))
+    secret = hashlib.sha256(b"bench").digest()
+
+    def device() -> Any:
+        return make_report(terms, to_numbers(update, terms, drawn), secret)
+
+    report = device()
+    sums = [RunningSum(terms, server) for server in (LEADER, HELPER)]
+    shares = [report.leader, report.helper]
+
+    def look(server: int) -> Any:
+        return sums[server].look(KEY, report.id, report.public, shares[server])
+
+    looked = [look(server) for server in (LEADER, HELPER)]
+    assert accepts(terms, looked[0].seen, looked[1].seen, looked[1].joint)
+    found: dict[str, Any] = {
+        "items": items, "k": dim, "rows": rows,
+        "slots": terms.shape.layout.slots, "positions": terms.shape.layout.size,
+        "upload_bytes": public_bytes(terms) + leader_bytes(terms) + 81 + SEALED_HELPER_BYTES,
+        "helper_bytes": public_bytes(terms) + SEALED_HELPER_BYTES + seen_bytes(terms),
+        "sum_bytes": len(sums[0].encoded()), "share_bytes": 4 * terms.sum_words,
+        "device_ms": least(device),
+    }  # fmt: skip
+    found["compiled_ms"] = least(lambda: look(LEADER)) if compiled.is_available() else None
+    usual, compiled.WORTH = compiled.WORTH, 1 << 62
+    found["numpy_ms"] = least(lambda: look(HELPER))
+    compiled.WORTH = usual
+    found["decide_ms"] = least(
+        lambda: accepts(terms, looked[0].seen, looked[1].seen, looked[1].joint)
+    )
+
+    def close() -> None:
+        noise = server_noise(terms, bytes(32), 1, {})
+        made = [add_noise(one.share(), noise) for one in sums]
+        join_sums(terms, made[0], made[1], 2, 1)
+
+    found["closing_both_ms"] = least(close)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="up to a million items")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    lines = []
+    for shape in FULL if arguments.full else SHORT:
+        lines.append(measure(*shape))
+        print(json.dumps(lines[-1]), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"split": lines}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
