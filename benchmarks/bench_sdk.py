@@ -70,11 +70,14 @@ def prepare(size: int, folder: Path, sequence: bool = False) -> None:
 
     from fedrap import FedRap
     from fedrap.testing import FakeCoordinator
-    from fedrap_core.plan import Plan, SequenceMethod, SolveMethod
 
     rng = np.random.default_rng(0)
     matrix = rng.normal(0.0, 0.3, (size, DIM)).astype(np.float32)
-    plan = Plan(method=SolveMethod(sequence=SequenceMethod())) if sequence else None
+    plan = None
+    if sequence:  # which version 0.1 does not have
+        from fedrap_core.plan import Plan, SequenceMethod, SolveMethod
+
+        plan = Plan(method=SolveMethod(sequence=SequenceMethod()))
     fake = FakeCoordinator([_item(row) for row in range(size)], common=matrix, plan=plan)
     with FedRap.open(folder, transport=fake, token="bench") as device:
         device.consent(train=True, policy="bench")

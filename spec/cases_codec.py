@@ -48,6 +48,18 @@ _MESSAGES: list[Message] = [
         triangle=b"\x7f\x00\x00\x00",
     ),
     messages.Accepted(round=_ID, digest=_DIGEST),
+    messages.Question(
+        task=_ID, question=_ID[::-1], metric="ndcg10", releases=[7, 9], light=20, noise=11.5,
+        delta=1e-5, least=100, most=100_000, budget=10, asked_at=1.8e9, ends_at=1.8006048e9,
+        seal_key=_POINT, seal_id=_ID[:8],
+    ),
+    messages.Question(
+        task=_ID, question=_ID, metric="mrr", releases=[7], variants=[Scoring(), Scoring(tau=4.0)],
+        noise=2.0, delta=1e-5, least=20, most=1000, budget=3, asked_at=0.0, ends_at=60.0,
+        seal_key=_POINT, seal_id=_ID[:8],
+    ),
+    messages.Questions(questions=[messages.Signed(body=b"a question", signature=bytes(64))]),
+    messages.Answer(task=_ID, question=_ID, device=_ID, seal_id=_ID[:8], sealed=b"sealed"),
     messages.Signed(body=b"an offer or a receipt", signature=bytes(range(64))),
     messages.ReleaseEntry(
         task=_ID, version=4, step=9, size=2, dim=3, catalogue=5, scoring=Scoring(tau=2.0),

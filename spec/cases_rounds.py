@@ -119,13 +119,50 @@ def ledgers() -> File:
         ("a clip that is just allowed", [], 1, _plan(_noise(2.0, clip=100.0)), Floor()),
         ("19 updates", [], 1, Plan(privacy=noisy, min_updates=19), Floor()),
     ]  # fmt: skip
+    year = _noise(2.0, cap=2, window_days=365.0)
+    month = _noise(2.0, cap=2, window_days=30.0)
+    dear = _noise(0.8, cap=20, window_days=365.0)
+    in_time: list[tuple[str, list[tuple[int, Privacy, float]], int, Plan, Floor]] = [
+        ("K in a year: two are in it", [(1, year, 300), (3, year, 200)], 9, Plan(privacy=year),
+         _FREE),
+        ("K in a year: one has left it", [(1, year, 366), (3, year, 200)], 9, Plan(privacy=year),
+         _FREE),
+        ("on its border it is out", [(1, year, 365), (3, year, 200)], 9, Plan(privacy=year),
+         _FREE),
+        ("the separation never ends", [(1, year, 400), (8, year, 366)], 9, Plan(privacy=year),
+         _FREE),
+        ("the floor's window is the longer one", [(1, month, 300), (3, month, 200)], 9,
+         Plan(privacy=month), _FREE),
+        ("a floor with a shorter window than the plan", [(1, year, 300), (3, year, 200)], 9,
+         Plan(privacy=year), replace(_FREE, window_days=1.0)),
+        ("a month is enough for this floor", [(1, month, 40), (3, month, 35)], 9,
+         Plan(privacy=month), replace(_FREE, window_days=1.0)),
+        ("a plan without a window counts for a life", [(s, noisy, 9000) for s in (1, 3, 5)], 9,
+         Plan(privacy=_noise(2.0, cap=3)), _FREE),
+        ("a clock that was set back", [(1, year, -10), (3, year, -20)], 9, Plan(privacy=year),
+         _FREE),
+        ("too much for one window", [(s, dear, 10) for s in range(1, 13, 2)], 31, _plan(dear),
+         Floor()),
+        ("little enough in each window", [(s, dear, 400) for s in range(1, 9, 2)], 31,
+         _plan(dear), Floor()),
+        ("too much for a life", [(s, dear, 400.0 * (30 - s)) for s in range(1, 29, 2)], 31,
+         _plan(dear), Floor()),
+        ("a floor that bounds a life further", [(s, dear, 400) for s in range(1, 9, 2)], 31,
+         _plan(dear), Floor(max_lifetime_epsilon=10.0)),
+    ]  # fmt: skip
     about = (
-        "entries: the steps that this device took part in, each with the policy that it agreed to; "
+        "entries: the steps that this device took part in, each with the policy that it agreed to "
+        "and when; now: when the offer came; "
         "answer: null when it agrees to an offer of this step and plan, or the word for what its "
         "floor or its own record forbids (7.5, 5.5); charged and epsilon are what the entries cost."
         " A float is right within absolute + relative*|expected|."
     )
-    return {"about": about, "tolerance": TOLERANCE, "cases": [_ledger_case(*c) for c in given]}
+    timeless = [
+        (comment, [(step, rule, 0.0) for step, rule in taken], step, plan, floor)
+        for comment, taken, step, plan, floor in given
+    ]
+    cases = [_ledger_case(*case) for case in (*timeless, *in_time)]
+    return {"about": about, "tolerance": TOLERANCE, "cases": cases}
 
 
 _FREE = Floor.without_privacy(min_updates=2)
@@ -139,25 +176,33 @@ def _noise(z: float, b: int = 2, **rest: Any) -> Privacy:
     return Privacy(noise=z, separation=b, **rest)
 
 
+_NOW = 1_700_000_000.0
+
+
 def _ledger_case(
-    comment: str, taken: list[tuple[int, Privacy]], step: int, plan: Plan, floor: Floor
+    comment: str, taken: list[tuple[int, Privacy, float]], step: int, plan: Plan, floor: Floor
 ) -> Case:
+    """`taken`: steps, their rules, and how many days ago."""
     entries = [
-        Entry(s, bytes([n]) * 16, rule.charged_noise, rule.delta, 0.0, rule)
-        for n, (s, rule) in enumerate(taken)
+        Entry(s, bytes([n]) * 16, rule.charged_noise, rule.delta, _NOW - 86_400.0 * days, rule)
+        for n, (s, rule, days) in enumerate(taken)
     ]
     spent = epsilon(entries)
     return {
         "comment": comment,
         "valid": True,
-        "entries": [{"step": s, "privacy": builtins(rule)} for s, rule in taken],
+        "now": _NOW,
+        "entries": [
+            {"step": one.step, "at": one.at, "privacy": builtins(rule)}
+            for one, (_, rule, _) in zip(entries, taken, strict=True)
+        ],
         "step": step,
         "plan": builtins(plan),
         "floor": {
             name: "Infinity" if value == math.inf else value
             for name, value in msgspec.to_builtins(floor).items()
         },
-        "answer": why_not(entries, step, plan, floor),
+        "answer": why_not(entries, step, plan, floor, _NOW),
         "charged": len(charged_steps(entries)),
         "epsilon": rounded(spent) if math.isfinite(spent) else "Infinity",
     }

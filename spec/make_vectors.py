@@ -22,17 +22,20 @@ from spec import (
     cases_codec,
     cases_crypto,
     cases_identity,
+    cases_questions,
     cases_releases,
     cases_rounds,
     cases_sequence,
     cases_solve,
     cases_split,
+    cases_trend,
 )
 from spec.vector_format import File, differences, to_text
 
 FOLDER = Path(__file__).resolve().parent / "vectors"
 PLAIN: dict[str, Callable[[], File]] = {
     "accounting": cases_solve.accounting,
+    "answers": cases_questions.answers,
     "bad_calls": cases_calls.bad_calls,
     "codec": cases_codec.codec,
     "delta": cases_releases.deltas,
@@ -51,6 +54,7 @@ PLAIN: dict[str, Callable[[], File]] = {
     "share_parts": cases_sequence.shares,
     "solve": cases_solve.solves,
     "split": cases_split.reports,
+    "trend": cases_trend.trends,
     "update_of_round": cases_rounds.updates_of_rounds,
 }
 RANDOM: dict[str, Callable[[File | None], File]] = {

@@ -119,7 +119,8 @@ async def _run_coordinator(app: web.Application) -> AsyncIterator[None]:
     coordinator = app[COORDINATOR]
     await coordinator.start()
     await app[MONITOR].look()  # what was spent before is told from the first answer on
-    tasks = [asyncio.create_task(coordinator.run()), asyncio.create_task(app[MONITOR].run())]
+    timers = (coordinator.run(), coordinator.run_questions(), app[MONITOR].run())
+    tasks = [asyncio.create_task(timer) for timer in timers]
     yield
     for task in tasks:
         task.cancel()

@@ -309,10 +309,14 @@ class RoundKeys:
             return False
         return True
 
+    @property
+    def has_retired(self) -> bool:
+        """Is there a key that may have to be destroyed?"""
+        return any(key.state is KeyState.RETIRED for key in self._keyring.keys)
+
     async def tidy(self, named: set[bytes]) -> None:
-        """Destroy what no open round names, once the store says that the others are over."""
-        if any(key.state is KeyState.RETIRED for key in self._keyring.keys):
-            gone = await asyncio.to_thread(self._keyring.destroy_unused, named, self._clock())
-            self._reached("keys destroyed")
-            if gone:
-                log.info("sealing keys destroyed", extra={"count": gone})
+        """Destroy what nothing open names, once the store says that the others are over."""
+        gone = await asyncio.to_thread(self._keyring.destroy_unused, named, self._clock())
+        self._reached("keys destroyed")
+        if gone:
+            log.info("sealing keys destroyed", extra={"count": gone})

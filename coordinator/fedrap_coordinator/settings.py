@@ -41,7 +41,9 @@ from fedrap_core.plan import (
     Split,
     sequence_of,
     sequence_scoring,
+    trend_of,
 )
+from fedrap_core.privacy.accounting import noise_for
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning, noise_length
 from fedrap_core.wire.messages import MOST_PUBLIC, AttributeName
@@ -147,6 +149,32 @@ class PublicCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise ValueError("public: an attribute is named twice")
 
 
+class Questions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What questions about quality may cost a device, and how they are asked.
+
+    Their epsilon is beside that of rounds; the statement has both together.
+    """
+
+    epsilon: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  # of all answers of a device
+    answers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10  # that a device gives at most
+    days: Days = 7.0  # that a question is open
+    least: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 100  # no result from fewer
+    most: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 100_000  # answers that are taken
+    # Releases after which scalars are chosen by votes anew; 0: only when somebody asks for it.
+    tune_every: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+
+    def noise(self, delta: float) -> float:
+        """z of each question, so that all answers together cost `epsilon`."""
+        return noise_for(self.epsilon, delta, self.answers)
+
+
+class Adopted(msgspec.Struct, frozen=True, kw_only=True):
+    """Scalars that were chosen by votes, and the settings' own that they stand for."""
+
+    instead_of: Scoring
+    scoring: Scoring
+
+
 class HelperServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the helper of private aggregation is, and how both know each other."""
 
@@ -188,7 +216,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     method: Method = SolveMethod(dim=48)
     privacy: Privacy = Privacy(
-        clip=6.0, row_clip=2.0, noise=1.1566, coefficients=(1.0, 0.4874), cap=3
+        clip=6.0,
+        row_clip=2.0,
+        noise=1.1566,
+        coefficients=(1.0, 0.4874),
+        cap=3,
+        window_days=365.0,
     )
     learning: Learning = Learning(  # of `solve`
         decay=0.8, ridge=30.0, population=10_000, density=0.01, settled=6
@@ -200,6 +233,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sealing: Sealing = Sealing()
     releases: Releases = Releases()
     catalogue: PublicCatalogue = PublicCatalogue()
+    questions: Questions = Questions()
     admin: AdminApi = AdminApi()
     split: SplitSettings | None = None  # None: devices seal to this coordinator alone
 
@@ -235,14 +269,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """What devices need to recommend, as it travels with a release."""
         if isinstance(self.method, PaperMethod):
             return PaperScoring(seed=self.method.seed)
-        part = sequence_of(self.method)
+        part, scoring = sequence_of(self.method), self.scoring
+        if trend_of(self.method) is None:
+            scoring = msgspec.structs.replace(scoring, trend=OFF)
         if part is None:
-            return msgspec.structs.replace(self.scoring, sequence=OFF)
+            return msgspec.structs.replace(scoring, sequence=OFF)
         mix = sequence_scoring(self.scoring) or SequenceScoring()
         mix = msgspec.structs.replace(
             mix, longest=part.longest, ordered=part.ordered, taus=part.taus
         )
-        return msgspec.structs.replace(self.scoring, sequence=mix)
+        return msgspec.structs.replace(scoring, sequence=mix)
+
+
+def adopted_settings(settings: Settings, raw: bytes | None) -> Settings:
+    """With the scalars that votes chose, for as long as those they stand for are what is set."""
+    if raw is None:
+        return settings
+    adopted = msgspec.json.decode(raw, type=Adopted)
+    if adopted.instead_of != settings.released_scoring():
+        return settings
+    return msgspec.structs.replace(settings, scoring=adopted.scoring)
 
 
 def load(path: Path | None, environment: Mapping[str, str]) -> Settings:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +79,7 @@ class Accumulator:
         update.check(size, dim, self._parts)
         # The clip comes last: the nearest semidefinite matrix is no longer in the norm that counts
         # entries off the diagonal twice, but up to 1.06 times as long in ours, which counts once.
-        update = keep_semidefinite(clip_rows(update, self._row_clip), dim)
+        update = keep_semidefinite(clip_rows(self._bounded(update), self._row_clip), dim)
         update = clip_to_norm(update, self._clip)
         self._values[update.rows] += update.values
         self._packed_gram += update.packed_gram
@@ -88,6 +89,11 @@ class Accumulator:
             touched[part.rows] = True
         self._fitting += min(1, max(-1, update.fits)) / 2
         self._devices += 1
+
+    def _bounded(self, update: RowUpdate) -> RowUpdate:
+        mine = zip(update.parts, self._parts, strict=True)
+        parts = (RowPart(one.rows, part.bounded(one.values)) for one, part in mine)
+        return replace(update, parts=tuple(parts))
 
     def total(
         self,

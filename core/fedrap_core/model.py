@@ -88,11 +88,16 @@ class CommonItems:
     version: int
     items: QuantizedRows  # (m, k)
     sequence: SequenceRows | None = None
+    trend: QuantizedRows | None = None  # (1, m) t, see trend.py
 
     def __post_init__(self) -> None:
         _check_rows(self.items)
         if self.sequence is not None and self.sequence.size != self.size:
             raise BrokenModel(f"{self.size} rows of C, but {self.sequence.size} of its sequence")
+        if self.trend is not None:
+            _check_rows(self.trend)
+            if self.trend.shape != (1, self.size):
+                raise BrokenModel(f"{self.size} rows of C, but a trend of {self.trend.shape}")
 
     @property
     def size(self) -> int:
@@ -109,6 +114,12 @@ class CommonItems:
         if len(rows) and (rows.min() < 0 or rows.max() >= self.size):
             raise WrongShape(f"C has {self.size} rows; row {int(rows.max())} was asked for")
         return self.items.take(rows).astype(np.float64)
+
+    def lately(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """t of some items, 0 without a trend: (len(rows),)."""
+        if self.trend is None:
+            return np.zeros(len(rows))
+        return np.asarray(self.trend.values[0, rows] * np.float64(self.trend.scales[0]))
 
     def gram(self) -> npt.NDArray[np.float64]:
         """C'C, once per release: (k, k)."""
@@ -182,17 +193,19 @@ class History:
 
     rows: Rows  # (n,)
     weights: npt.NDArray[np.float64]  # (n,) how much each interaction means; 1 is a plain view
+    times: npt.NDArray[np.float64] | None = None  # (n,) seconds since 1970, where they are known
 
     def __post_init__(self) -> None:
-        if self.rows.shape != self.weights.shape:
-            raise WrongShape("a history needs one weight per interaction")
+        times = self.weights if self.times is None else self.times
+        if not self.rows.shape == self.weights.shape == times.shape:
+            raise WrongShape("a history needs one weight, and one time, per interaction")
         if not np.all((self.weights != 0) & (np.abs(self.weights) <= 1e6)):  # false for NaN
             raise WrongShape("weights of interactions are not 0, and at most 1e6 either way")
 
     def liked(self) -> History:
         """Without what speaks against items: all that rounds ever see of a history."""
         kept = self.weights > 0
-        return self if kept.all() else History(self.rows[kept], self.weights[kept])
+        return self if kept.all() else self._only(kept)
 
     def settled(self) -> History:
         """The newest word on an item counts: what speaks the other way before it is left out."""
@@ -200,4 +213,8 @@ class History:
             return self
         _, first, where = np.unique(self.rows, return_index=True, return_inverse=True)
         kept = (self.weights > 0) == (self.weights[first] > 0)[where]
-        return self if kept.all() else History(self.rows[kept], self.weights[kept])
+        return self if kept.all() else self._only(kept)
+
+    def _only(self, kept: npt.NDArray[np.bool_]) -> History:
+        times = None if self.times is None else self.times[kept]
+        return History(self.rows[kept], self.weights[kept], times)

@@ -7,16 +7,17 @@
     inputs       m  k_s                g_in, of the sequence part
     outputs      m  k_s + 1            g_out, the last number for the bias
     kernels      S  k_s                g_a
+    lately       m  1                  v_j of the trend, from 0 to its scale
 
-In this order they are one vector: of the noise of a release, and of whatever else sums shares. The
-last three are there where the plan has a sequence part.
+In this order they are one vector: of the noise of a release, and of whatever else sums shares.
+`inputs` to `kernels` are there where the plan has a sequence part, `lately` where it has a trend.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedrap_core.plan import Method, sequence_of
+from fedrap_core.plan import Method, sequence_of, trend_of
 from fedrap_core.sparse import Part, RowPart, packed_size
 
 
@@ -32,15 +33,17 @@ def update_parts(method: Method, size: int) -> tuple[Part, ...]:
 
 def more_parts(method: Method, size: int) -> tuple[Part, ...]:
     """The parts beside the rows and the Gram matrix of C: what `RowUpdate.parts` has."""
-    sequence = sequence_of(method)
-    if sequence is None:
-        return ()
-    dim = sequence.dim
-    return (
-        Part("inputs", size, dim),
-        Part("outputs", size, dim + 1),
-        Part("kernels", sequence.kernels, dim, whole=True),
-    )
+    parts: tuple[Part, ...] = ()
+    if (sequence := sequence_of(method)) is not None:
+        dim = sequence.dim
+        parts += (
+            Part("inputs", size, dim),
+            Part("outputs", size, dim + 1),
+            Part("kernels", sequence.kernels, dim, whole=True),
+        )
+    if (trend := trend_of(method)) is not None:
+        parts += (Part("lately", size, 1, most=trend.scale),)
+    return parts
 
 
 def empty_parts(method: Method) -> tuple[RowPart, ...]:

@@ -6,6 +6,7 @@ A `Plan` travels in the round's offer: the method with its scalars, and the priv
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ Off = msgspec.UnsetType
 OFF = msgspec.UNSET
 
 
+DAY = 86_400.0  # seconds
 LONGEST = 5000  # interactions that a window may have
 Taus = Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1, max_length=16)]
 Window = Annotated[int, msgspec.Meta(ge=2, le=LONGEST)]
@@ -78,6 +80,14 @@ class SequenceMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return len(self.taus) if self.ordered else 1
 
 
+class TrendMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The device's side of the trend: what it touched lately; trend.py has the formulas."""
+
+    half_days: Annotated[float, msgspec.Meta(ge=0.01, le=3650)] = 7.0  # a touch counts half then
+    # What a touch of just now is before the clip: how much of S the trend may take.
+    scale: Positive = 1.0
+
+
 class Scoring(
     msgspec.Struct,
     frozen=True,
@@ -102,6 +112,7 @@ class Scoring(
     sigma: Positive = 1.0  # how far D is trusted with a single interaction
     recent: Annotated[int, msgspec.Meta(ge=0, le=5000)] = 50  # newest items that own a row in D
     sequence: SequenceScoring | Off = OFF
+    trend: NotNegative | Off = OFF  # how much counts what was touched lately
 
 
 class PaperScoring(
@@ -140,6 +151,7 @@ class SolveMethod(
     gamma: NotNegative = 0.1
     tau: Positive = 3.0
     sequence: SequenceMethod | Off = OFF  # the second part, learnt in the same rounds
+    trend: TrendMethod | Off = OFF  # what was touched lately, of the same rounds
 
 
 class PaperMethod(
@@ -201,7 +213,9 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         1.0,
     )
     separation: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2  # b, in released steps
-    cap: Count = 10  # K, rounds a device joins in its life
+    cap: Count = 10  # K, rounds a device joins in any window
+    # Days of such a window; 0, or where it is not said, K is for all of a device's life.
+    window_days: Annotated[float, msgspec.Meta(ge=0, le=3650)] | Off = OFF
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
     adapt: Adapt | None = None  # None: S stays as it is
 
@@ -213,6 +227,12 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError("there are more coefficients than steps of separation")
         if list(self.coefficients) != sorted(self.coefficients, reverse=True):
             raise ValueError("coefficients must not rise")  # or the noise could grow without end
+
+    @property
+    def window(self) -> float:
+        """Seconds in which K rounds may be joined; infinite where K is for a life."""
+        days = 0.0 if self.window_days is OFF else self.window_days
+        return DAY * days if days > 0 else math.inf
 
     @property
     def charged_noise(self) -> float:
@@ -249,6 +269,18 @@ def sequence_scoring(scoring: AnyScoring) -> SequenceScoring | None:
     """How the sequence part is scored; None where it is off."""
     part = scoring.sequence if isinstance(scoring, Scoring) else OFF
     return None if part is OFF else part
+
+
+def trend_of(method: Method) -> TrendMethod | None:
+    """The trend of a method; None where it is off."""
+    part = method.trend if isinstance(method, SolveMethod) else OFF
+    return None if part is OFF else part
+
+
+def trend_weight(scoring: AnyScoring) -> float:
+    """What the trend counts in scores; 0 where it is off."""
+    weight = scoring.trend if isinstance(scoring, Scoring) else OFF
+    return 0.0 if weight is OFF else weight
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

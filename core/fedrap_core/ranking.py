@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.model import CommonItems, Floats, Rows
-from fedrap_core.plan import Scoring, sequence_scoring
+from fedrap_core.plan import Scoring, sequence_scoring, trend_weight
 from fedrap_core.sequence.user import SequenceUser, sequence_reasons
 from fedrap_core.solve.user import UserRepresentation, shared_parts, smoothed
 
@@ -32,14 +32,15 @@ class Ranked:
     personal: Vector  # (n,)
     sequence: Vector | None = None  # (n,)
     popularity: Vector | None = None  # (n,)
+    trend: Vector | None = None  # (n,) where the release has one that counts
 
     @property
     def scores(self) -> Vector:
         """z, the sum of the parts: (n,)."""
         scores = self.shared + self.personal
-        if self.sequence is None or self.popularity is None:
-            return scores
-        return scores + (self.sequence + self.popularity)
+        if self.sequence is not None and self.popularity is not None:
+            scores = scores + (self.sequence + self.popularity)
+        return scores if self.trend is None else scores + self.trend
 
     def taken(self, places: Sequence[int] | Rows) -> Ranked:
         """Some of them, in that order."""
@@ -50,21 +51,25 @@ class Ranked:
             self.personal[where],
             None if self.sequence is None else self.sequence[where],
             None if self.popularity is None else self.popularity[where],
+            None if self.trend is None else self.trend[where],
         )
 
     def joined(self, other: Ranked) -> Ranked:
         """These, and others behind them; both have the same parts."""
-        sequence, popularity = None, None
+        sequence, popularity, trend = None, None, None
         if self.sequence is not None and other.sequence is not None:
             sequence = np.concatenate([self.sequence, other.sequence])
         if self.popularity is not None and other.popularity is not None:
             popularity = np.concatenate([self.popularity, other.popularity])
+        if self.trend is not None and other.trend is not None:
+            trend = np.concatenate([self.trend, other.trend])
         return Ranked(
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.shared, other.shared]),
             np.concatenate([self.personal, other.personal]),
             sequence,
             popularity,
+            trend,
         )
 
 
@@ -77,6 +82,7 @@ class Reasons:
     personal: Vector  # (n,)
     sequence: Vector | None = None  # (n,)
     popularity: float = 0.0  # what the item has whatever the history is
+    trend: float = 0.0  # what it has because it was touched lately
 
 
 def top_k(scores: Floats, k: int) -> Rows:
@@ -140,20 +146,59 @@ def rank(
     `part` is the same user of the sequence part, where the release has one.
     """
     mix, count = sequence_scoring(scoring), max(n, SHORTLIST)
+    weight = trend_weight(scoring)
     if mix is None or part is None or common.sequence is None:
-        short = best_rows(common.score_blocks(taste.user), count, allowed)
+        blocks = _with_trend(common, common.score_blocks(taste.user), weight)
+        short = best_rows(blocks, count, allowed)
         found = _scored(common, taste, scoring, short, 1.0)
-        return found.taken(top_k(found.scores, n))
-    query, popularity = mix.sequence * part.query, mix.sequence * mix.kappa
-    blocks = common.mixed_blocks(mix.solve * taste.user, query, popularity)
-    short = best_rows(blocks, count, allowed)
-    found = _scored(common, taste, scoring, short, mix.solve)
-    found = replace(
-        found,
-        sequence=common.sequence.take(short) @ query,  # (s,)
-        popularity=popularity * common.sequence.bias[short].astype(np.float64),
-    )
+    else:
+        query, popularity = mix.sequence * part.query, mix.sequence * mix.kappa
+        mixed = common.mixed_blocks(mix.solve * taste.user, query, popularity)
+        short = best_rows(_with_trend(common, mixed, weight), count, allowed)
+        found = replace(
+            _scored(common, taste, scoring, short, mix.solve),
+            sequence=common.sequence.take(short) @ query,  # (s,)
+            popularity=popularity * common.sequence.bias[short].astype(np.float64),
+        )
+    if common.trend is not None and weight > 0:
+        found = replace(found, trend=weight * common.lately(short))
     return found.taken(top_k(found.scores, n))
+
+
+Blocks = Iterable[tuple[int, npt.NDArray[np.float32]]]
+
+
+def _with_trend(common: CommonItems, blocks: Blocks, weight: float) -> Blocks:
+    if common.trend is None or weight == 0:
+        yield from blocks
+        return
+    trend, scale = common.trend.values[0], np.float32(weight * common.trend.scales[0])
+    for start, scores in blocks:
+        yield start, scores + scale * trend[start : start + len(scores)]
+
+
+def rank_of(
+    common: CommonItems,
+    taste: UserRepresentation,
+    scoring: Scoring,
+    row: int,
+    allowed: npt.NDArray[np.bool_],
+    part: SequenceUser | None = None,
+) -> int:
+    """How many of the allowed items stand before `row`, an allowed one, in the list of `rank`."""
+    ranked = rank(common, taste, scoring, SHORTLIST, allowed, part)
+    place = np.flatnonzero(ranked.rows == row)
+    if len(place):
+        return int(place[0])
+    mix = sequence_scoring(scoring)
+    if mix is None or part is None or common.sequence is None:
+        blocks: Blocks = common.score_blocks(taste.user)
+    else:
+        query, popularity = mix.sequence * part.query, mix.sequence * mix.kappa
+        blocks = common.mixed_blocks(mix.solve * taste.user, query, popularity)
+    blocks = _with_trend(common, blocks, trend_weight(scoring))
+    scores = np.concatenate([block for _, block in blocks])  # (m,) beyond the list D says nothing
+    return int(np.count_nonzero(allowed & (scores > scores[row])))
 
 
 def _scored(
@@ -181,14 +226,17 @@ def explain(
     personal[: len(owed)] = owed
     shared = shared_parts(taste, common.take(taste.items), theirs)[0]  # (n,)
     mix = sequence_scoring(scoring)
+    trend = trend_weight(scoring) * float(common.lately(rows)[0])
     if mix is None or part is None or common.sequence is None:
-        return Reasons(taste.items, shared, personal)
+        return Reasons(taste.items, shared, personal, trend=trend)
     places = {int(item): place for place, item in enumerate(taste.items)}
     sequence = np.zeros(len(taste.items))  # items that are too old for the window have none
     why = sequence_reasons(part, common.sequence, rows, mix.kappa)
     sequence[[places[int(item)] for item in part.items]] = mix.sequence * why.history[0]
     popularity = mix.sequence * float(why.popularity[0])
-    return Reasons(taste.items, mix.solve * shared, mix.solve * personal, sequence, popularity)
+    return Reasons(
+        taste.items, mix.solve * shared, mix.solve * personal, sequence, popularity, trend
+    )
 
 
 def similar(

@@ -43,6 +43,11 @@ class Part:
     rows: int  # the most that there can be
     width: int  # numbers in a row
     whole: bool = False  # all rows come, so none is named
+    most: float | None = None  # numbers lie between 0 and this; what does not is moved there
+
+    def bounded(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Such numbers within their bounds; nothing grows by it."""
+        return values if self.most is None else np.clip(values, 0.0, self.most)
 
     @property
     def numbers(self) -> int:

@@ -1,15 +1,15 @@
-"""The two halves of `testing.FakeCoordinator`, with everything in memory.
+"""The parts of `testing.FakeCoordinator`, with everything in memory.
 
 `FakeIdentity` knows who is who, by spec/PROTOCOL.md 2 and 3: tokens, certificates, signatures and
 revocation. `FakeRounds` decides who gets a slot and which update counts, by 5 and 7, for one open
-round at a time.
+round at a time. `FakeQuestions` asks about quality, by 12, and opens the answers.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,10 +18,18 @@ from fedrap.errors import UpdateRefused
 from fedrap.transport import NO_PROOF, Proof
 from fedrap.transport.credentials import Signer
 from fedrap_core import participation
-from fedrap_core.errors import FedRapError, NotFinite, UnsupportedVersion, WrongShape
+from fedrap_core.errors import (
+    FedRapError,
+    MalformedMessage,
+    NotFinite,
+    UnsupportedVersion,
+    WrongShape,
+)
 from fedrap_core.model import CommonItems
 from fedrap_core.parts import more_parts
-from fedrap_core.plan import Plan
+from fedrap_core.plan import OFF, AnyScoring, Plan
+from fedrap_core.questions.answers import Vector, unpack
+from fedrap_core.questions.gains import Metric
 from fedrap_core.sparse import RowUpdate
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import sign_message
@@ -30,15 +38,19 @@ from fedrap_core.wire.codec import decode, encode_value
 from fedrap_core.wire.keys import new_private_key, public_from_point, public_point
 from fedrap_core.wire.messages import (
     Accepted,
+    Answer,
     Certificate,
     Enrolled,
     Offer,
+    Question,
+    Questions,
     Release,
     Renewed,
     Signed,
     Update,
 )
-from fedrap_core.wire.seal import open_update, seal_id
+from fedrap_core.wire.question_layout import layout_of
+from fedrap_core.wire.seal import open_answer, open_update, seal_id
 from fedrap_core.wire.share import decode_share
 from fedrap_core.wire.signing import (
     DEVICE_HEADER,
@@ -71,8 +83,95 @@ class SentUpdate:
 class _Record:
     """What a coordinator remembers of a device."""
 
-    steps: set[int] = field(default_factory=set)  # charged
+    steps: dict[int, float] = field(default_factory=dict)  # charged, and when
     counted: int | None = None  # the last step with an update of this device
+
+
+@dataclass(frozen=True, eq=False)
+class SentAnswer:
+    """One answer to a question that left a device, opened."""
+
+    device: bytes
+    question: bytes
+    size_bytes: int
+    numbers: Vector  # as laid out for that question
+
+
+class FakeQuestions:
+    """Asks, and takes one answer of each device."""
+
+    def __init__(
+        self,
+        task: bytes,
+        authority: ec.EllipticCurvePrivateKey,
+        clock: Callable[[], float],
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self.answers: list[SentAnswer] = []
+        self._open: dict[bytes, Question] = {}
+        self._task = task
+        self._authority = authority
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._seal = new_private_key()
+
+    def ask(
+        self,
+        metric: Metric,
+        releases: Sequence[int],
+        variants: Sequence[AnyScoring],
+        *,
+        noise: float,
+        least: int,
+        budget: int,
+        light: int,
+        seconds: float,
+    ) -> Question:
+        """Another question that is open."""
+        now, public = self._clock(), self._seal.public_key()
+        question = Question(
+            task=self._task,
+            question=self._random_bytes(16),
+            metric=metric,
+            releases=list(releases),
+            variants=list(variants) or OFF,
+            light=light,
+            noise=noise,
+            delta=1e-5,
+            least=least,
+            most=1_000_000,
+            budget=budget,
+            # Without a time it is as if it had been open for long: it is every device's moment.
+            asked_at=now if seconds else now - 1e6,
+            ends_at=now + (seconds or 86_400.0),
+            seal_key=public_point(public),
+            seal_id=seal_id(public),
+        )
+        self._open[question.question] = question
+        return question
+
+    def signed(self) -> Questions:
+        """What is open, as anybody gets it."""
+        return Questions(
+            questions=[sign_message(self._authority, one) for one in self._open.values()]
+        )
+
+    def accept(self, device: bytes, question: bytes, body: bytes) -> Signed:
+        """A receipt; the second answer of a device counts for nothing."""
+        asked = self._open.get(question)
+        if asked is None:
+            raise refusal(problems.NOT_FOUND)
+        try:
+            answer = decode(Answer, body)
+            if (answer.task, answer.question, answer.device) != (self._task, question, device):
+                raise MalformedMessage("an answer to another question")
+            numbers = unpack(open_answer(answer, self._seal), layout_of(asked))
+        except FedRapError as error:
+            raise refusal(problems.MALFORMED) from error
+        if all((one.question, one.device) != (question, device) for one in self.answers):
+            self.answers.append(SentAnswer(device, question, len(body), numbers))
+        digest = hashlib.sha256(body).digest()
+        return sign_message(self._authority, Accepted(round=question, digest=digest))
 
 
 class FakeRounds:
@@ -84,8 +183,10 @@ class FakeRounds:
         task: bytes,
         authority: ec.EllipticCurvePrivateKey,
         random_bytes: Callable[[int], bytes],
+        clock: Callable[[], float],
     ) -> None:
         self._random_bytes = random_bytes
+        self._clock = clock
         self._authority = authority
         self._plan = encode_value(plan)
         self._method = plan.method
@@ -125,12 +226,14 @@ class FakeRounds:
         return sign_message(self._authority, offer)
 
     def _charge(self, record: _Record, step: int) -> None:
-        taken = len(record.steps - {step})  # 7.6: a step is charged once
+        now = self._clock()
+        others = [at for taken, at in record.steps.items() if taken != step]  # 7.6: charged once
+        taken = participation.in_window(others, now, self._privacy)
         problem = participation.why_not(record.counted, taken, step, self._privacy)
         if problem is not None:
             wait = RETRY_SECONDS if problem.family is problems.Family.RETRY else None
             raise refusal(problem, wait)
-        record.steps.add(step)
+        record.steps.setdefault(step, now)
 
     def accept(
         self, device: bytes, round_id: bytes, body: bytes, release: Release, common: CommonItems

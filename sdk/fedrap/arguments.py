@@ -49,6 +49,7 @@ HELPER = "a helper is the line of hex that `fedrap-aggregator status` prints, or
 TRAINER = "numpy, onnx or torch is expected"
 ANSWER = "say at least one of recommend and train"
 TRAIN_ALONE = "who trains fetches releases too: recommend cannot be false"
+MEASURE_ALONE = "who answers questions also trains: measure needs train"
 
 T = TypeVar("T")
 
@@ -215,8 +216,8 @@ def interactions(name: str, value: object) -> list[Interaction]:
     return [interaction(one, f"{name}[{place}] ") for place, one in enumerate(value)]
 
 
-def answer(recommend: object, train: object) -> tuple[bool, bool]:
-    """What the user agreed to: may releases be fetched, may this device train?
+def answer(recommend: object, train: object, measure: object = None) -> tuple[bool, bool, bool]:
+    """What the user agreed to: may releases be fetched, may this device train, may it answer?
 
     What is not said follows: who trains also fetches, and who was only asked about one of them is
     not taken to have agreed to the other.
@@ -227,4 +228,7 @@ def answer(recommend: object, train: object) -> tuple[bool, bool]:
     fetches = trains if recommend is None else flag("recommend", recommend)
     if trains and not fetches:
         raise wrong("recommend", TRAIN_ALONE)
-    return fetches, trains
+    measures = False if measure is None else flag("measure", measure)
+    if measures and not trains:
+        raise wrong("measure", MEASURE_ALONE)
+    return fetches, trains, measures

@@ -87,7 +87,7 @@ class FedRap:
         self._kinds = kinds
         kept = state if attributes else None
         self._session = RoundSession(
-            state, access, clock=state.now, attributes=kept, uniform=uniform
+            state, access, clock=state.now, attributes=kept, questions=state, uniform=uniform
         )
         self._process = DeviceProcess(
             state, self._session, on_error, monotonic=monotonic, uniform=uniform
@@ -265,7 +265,12 @@ class FedRap:
         self._process.close_within(process.CLOSE_SECONDS)
 
     def consent(
-        self, *, policy: str, recommend: bool | None = None, train: bool | None = None
+        self,
+        *,
+        policy: str,
+        recommend: bool | None = None,
+        train: bool | None = None,
+        measure: bool | None = None,
     ) -> None:
         """Keep what the user agreed to; until then nothing ever leaves the device.
 
@@ -274,13 +279,16 @@ class FedRap:
             recommend: releases may be fetched, so that there is something to recommend from. Where
                 it is not said, what `train` says.
             train: this device may join rounds. Where it is not said, it may not.
+            measure: this device may answer questions about how good its lists were, summed up with
+                those of others and noised. Where it is not said, it may not.
 
         Raises:
-            InvalidArgument: an answer that is no bool, none at all, or to train without fetching.
+            InvalidArgument: an answer that is no bool, none at all, to train without fetching, or
+                to measure without training.
         """
-        fetches, trains = arguments.answer(recommend, train)
+        fetches, trains, measures = arguments.answer(recommend, train, measure)
         arguments.text("policy", policy, 200, arguments.POLICY)
-        self._state.keep_consent(Consent(trains, policy, self._state.now(), fetches))
+        self._state.keep_consent(Consent(trains, policy, self._state.now(), fetches, measures))
         self._process.wake()
 
     def record(
@@ -409,7 +417,8 @@ class FedRap:
         reasons = known.model.reasons(known.interactions, known.trained, item)
         liked = tuple(one for one in reasons if one.shared + one.personal > 0)
         titled = ((one.item, _attributes(known, one.item).get("title")) for one in liked)
-        return Because(liked, {name: title for name, title in titled if title is not None})
+        titles = {name: title for name, title in titled if title is not None}
+        return Because(liked, titles, known.model.trend(item))
 
     def attributes(self, item: str) -> dict[str, str]:
         """What the operator tells everybody of this item, such as its title; offline.
@@ -427,6 +436,17 @@ class FedRap:
         if known.model is None or count <= 0:
             return []
         return known.model.popular(count, lambda item: item not in known.hidden)
+
+    def trending(self, n: int = 10) -> list[str]:
+        """The n items that most devices touched lately, by the noised sums of rounds; offline.
+
+        The same for every user, without what is hidden or retired. Empty where the task has no
+        trend, where rounds said too little yet, and where noise drowns it.
+        """
+        count, known = arguments.count("n", n), self._state.contents()
+        if known.model is None or count <= 0:
+            return []
+        return known.model.trending(count, known.hidden)
 
     def similar_items(self, item: str, n: int = 10) -> list[tuple[str, float]]:
         """The n items most like `item` in what everybody taught C, with their cosine. Offline."""
@@ -459,6 +479,19 @@ class FedRap:
         seconds = arguments.seconds("wait", wait)
         return await self._session.run_round(self._process.swallow, seconds)
 
+    def answer_questions(self) -> int:
+        """Answer the coordinator's questions about quality; see `answer_questions_async`."""
+        return process.run_blocking("answer_questions", self.answer_questions_async)
+
+    async def answer_questions_async(self) -> int:
+        """Answer the coordinator's questions about quality; how many were answered now.
+
+        Each is answered once, at a moment of its time that only this device knows, and only if the
+        user agreed to `measure`. In the background this happens by itself. Never raises for network
+        reasons.
+        """
+        return await self._session.answer_questions(self._process.swallow)
+
     def start(self, *, conditions: Conditions | None = None, pace: Pace | None = None) -> None:
         """Run rounds in the background from now on; a second call does nothing.
 
@@ -489,6 +522,9 @@ class FedRap:
             release=None if model is None else model.common.version,
             rounds=len(ledger.charged_steps(known.entries)),
             epsilon=ledger.epsilon(known.entries),
+            measuring=known.measuring,
+            answers=len(ledger.answers(known.entries)),
+            answers_epsilon=ledger.epsilon(ledger.answers(known.entries)),
             pending=known.pending,
             dropped=known.dropped,
             trainer=None if choice is None else choice.name,

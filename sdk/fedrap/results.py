@@ -29,13 +29,18 @@ class Recommendation:
     score: float
     shared: float  # part of the score that the common items C give
     personal: float  # part of the score that the personal items D give
-    reasons: tuple[Reason, ...] = ()  # strongest first; they add up to all parts but popularity
+    # strongest first; they add up to all parts but popularity, trend and boost
+    reasons: tuple[Reason, ...] = ()
     sequence: float = 0.0  # part that what usually comes next gives, where the task has it
     popularity: float = 0.0  # part that the item has for everybody
     boost: float = 0.0  # part of the score that the app added for the moment
+    trend: float = 0.0  # part that it has because many touched it lately, where the task has that
 
     def __iter__(self) -> Iterator[str | float]:
         return iter((self.item, self.score))
+
+
+POPULAR_LATELY = "popular lately"
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Because:
 
     reasons: tuple[Reason, ...]  # strongest first
     titles: Mapping[str, str] = field(default_factory=dict)  # of items that have a public title
+    trend: float = 0.0  # part of the score that the item has because many touched it lately
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -51,9 +57,15 @@ class Because:
         return tuple(one.item for one in self.reasons)
 
     def words(self, titles: Mapping[str, str] | None = None, most: int = 2) -> str:
-        """Such as "because you liked A and B"; `titles` gives items other names than they have."""
+        """Such as "because you liked A and B"; `titles` gives items other names than they have.
+
+        "popular lately" where what others touched lately says more than the own history.
+        """
         names = {**self.titles, **(titles or {})}
         named = [names.get(item, item) for item in self.items[:most]]
+        own = sum(one.shared + one.personal + one.sequence for one in self.reasons)
+        if self.trend > max(0.0, own):
+            return POPULAR_LATELY
         if not named:
             return ""
         *first, last = named
@@ -90,7 +102,7 @@ class Status:
     personal_items: int  # items with a row in D
     release: int | None  # version of C, if any
     rounds: int  # rounds that this device is charged for
-    epsilon: float  # of those rounds, unamplified; infinite without noise
+    epsilon: float  # of those rounds and of answers, unamplified; infinite without noise
     pending: int  # updates that still have to be sent
     dropped: int  # local rounds that ran away and were dropped; the old state was kept
     trainer: str | None  # what computed the last round in this process: numpy, onnx or torch
@@ -99,6 +111,9 @@ class Status:
     privacy: Statement | None  # the guarantee of the last round's policy; None before one
     hidden: int  # items that are never recommended
     set_aside: tuple[str, ...]  # records that could not be read, each with a word for why
+    measuring: bool = False  # the user agreed that questions about quality are answered
+    answers: int = 0  # questions that this device answered
+    answers_epsilon: float = 0.0  # of those alone
     aggregation: str = "sealed"  # or `split`: two servers, of which none reads an update
     helper: str | None = None  # the second server that the app pins, as hex
     experimental: bool = False  # this way of aggregation wants outside review

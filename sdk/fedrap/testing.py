@@ -21,7 +21,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap._fake_coordinator import FakeIdentity, FakeRounds, SentUpdate, refusal
+from fedrap._fake_coordinator import (
+    FakeIdentity,
+    FakeQuestions,
+    FakeRounds,
+    SentAnswer,
+    SentUpdate,
+    refusal,
+)
 from fedrap.errors import CoordinatorUnreachable
 from fedrap.transport import NO_PROOF, Proof
 from fedrap.transport.credentials import Signer
@@ -29,6 +36,7 @@ from fedrap_core.errors import FedRapError
 from fedrap_core.items import join_ids
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import (
+    AnyScoring,
     Plan,
     Privacy,
     Scoring,
@@ -37,6 +45,7 @@ from fedrap_core.plan import (
     sequence_of,
 )
 from fedrap_core.quantize import quantize_rows
+from fedrap_core.questions.gains import Metric
 from fedrap_core.sequence.model import to_rows
 from fedrap_core.sequence.server_step import SequenceLearning, start_learner
 from fedrap_core.wire import problems
@@ -54,6 +63,8 @@ from fedrap_core.wire.messages import (
     Forget,
     Log,
     OfferRequest,
+    Question,
+    Questions,
     Release,
     Renew,
     Renewed,
@@ -61,7 +72,7 @@ from fedrap_core.wire.messages import (
 )
 from fedrap_core.wire.releases import pack_delta, pack_release
 
-__all__ = ["Call", "FakeCoordinator", "SentUpdate", "planted_items"]
+__all__ = ["Call", "FakeCoordinator", "SentAnswer", "SentUpdate", "planted_items"]
 
 Matrix = npt.NDArray[np.float64]
 MOST_DIRECTIONS = 64  # groups beyond this share the directions of C at random
@@ -133,7 +144,8 @@ class FakeCoordinator:
         if isinstance(wanted.method, SolveMethod):
             method = msgspec.structs.replace(wanted.method, dim=self._latest.dim)
             wanted = msgspec.structs.replace(wanted, method=method)
-        self._rounds = FakeRounds(wanted, self._task, self._authority, random_bytes)
+        self._rounds = FakeRounds(wanted, self._task, self._authority, random_bytes, clock)
+        self._questions = FakeQuestions(self._task, self._authority, clock, random_bytes)
 
     def refuse(
         self,
@@ -242,6 +254,48 @@ class FakeCoordinator:
     def _pages(self) -> Pages:
         names = sorted({name for one in self.attributes_of.values() for name in one})
         return make_pages(names, [self.attributes_of.get(item, {}) for item in self.items])
+
+    def ask(
+        self,
+        *,
+        metric: Metric = "ndcg10",
+        releases: Sequence[int] | None = None,
+        variants: Sequence[AnyScoring] = (),
+        noise: float = 10.0,
+        least: int = 20,
+        budget: int = 10,
+        light: int = 0,
+        seconds: float = 0.0,
+    ) -> Question:
+        """Ask all devices about quality: of the latest release, unless told otherwise.
+
+        Devices answer within so many seconds, each at its own moment; 0 is at once. What they say
+        comes to `answers`.
+        """
+        return self._questions.ask(
+            metric,
+            [self._latest.version] if releases is None else releases,
+            variants,
+            noise=noise,
+            least=least,
+            budget=budget,
+            light=light,
+            seconds=seconds,
+        )
+
+    async def questions(self) -> Questions:
+        self._called("questions", 0)
+        return self._questions.signed()
+
+    async def send_answer(self, signer: Signer, question: bytes, body: bytes) -> Signed:
+        self._called("send_answer", len(body))
+        device = self._signed(signer, "send_answer", body)
+        return self._questions.accept(device, question, body)
+
+    @property
+    def answers(self) -> list[SentAnswer]:
+        """The answers to questions that devices sent."""
+        return self._questions.answers
 
     async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         body = encode(OfferRequest(release=release))

@@ -88,7 +88,7 @@ def problem(raised: pytest.ExceptionInfo[Refusal]) -> HelperProblem:
     return raised.value.problem
 
 
-@pytest.mark.spec("12.6")
+@pytest.mark.spec("13.6")
 def test_a_round_is_opened_counted_and_closed_once(helper: LocalHelper) -> None:
     leader = Leader(helper)
     check_helper(leader.offer, bytes.fromhex(helper.identity))
@@ -104,7 +104,7 @@ def test_a_round_is_opened_counted_and_closed_once(helper: LocalHelper) -> None:
     assert leader.close(*reports) == share
 
 
-@pytest.mark.spec("12.6")
+@pytest.mark.spec("13.6")
 def test_a_step_is_summed_from_one_set_alone(helper: LocalHelper) -> None:
     leader = Leader(helper)
     reports = [leader.report(seed) for seed in range(3)]
@@ -125,7 +125,7 @@ def test_a_step_is_summed_from_one_set_alone(helper: LocalHelper) -> None:
     helper.rounds.open_round(question(round=b"another round...", step=2))
 
 
-@pytest.mark.spec("12.6")
+@pytest.mark.spec("13.6")
 def test_the_round_key_is_gone_when_the_sum_is_out(helper: LocalHelper) -> None:
     leader = Leader(helper)
     reports = [leader.report(seed) for seed in range(2)]

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fedrap_coordinator.domain.charges import with_charge
 from fedrap_coordinator.domain.decisions import SlotRequest, SlotRule
 from fedrap_coordinator.domain.privacy_audit import PrivacyAudit
 from fedrap_coordinator.domain.records import Charge, DeviceStates, RoundRow
@@ -24,12 +25,12 @@ from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
-from fedrap_core.participation import why_not
-from fedrap_core.plan import Plan, Privacy
+from fedrap_core.participation import in_window, why_not
+from fedrap_core.plan import DAY, OFF, Plan, Privacy
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import encode_value
 
-NOW, STEP = 100.0, 6
+NOW, STEP = 400.0 * DAY, 6
 _times = st.sampled_from([0.0, NOW - 1, NOW, NOW + 1])
 _devices = st.fixed_dictionaries(
     {
@@ -40,9 +41,12 @@ _devices = st.fixed_dictionaries(
         "free_at": _times,
         "valid_until": st.sampled_from([NOW - 1, NOW, NOW + 1]),
         "revoked_at": st.none() | st.just(5.0),
+        "charges": st.lists(
+            st.tuples(st.integers(0, 400), st.sampled_from([0.5, 2.0])), max_size=5
+        ),
     }
 )
-WAITS = {
+WAITS: dict[str, object] = {
     "participations": 0,
     "last_step": None,
     "first_step": 0,
@@ -50,15 +54,25 @@ WAITS = {
     "free_at": NOW + 1,
     "valid_until": NOW + 1,
     "revoked_at": None,
+    "charges": [],
 }
-_rules = st.builds(Privacy, separation=st.integers(1, 4), cap=st.integers(1, 4))
+_rules = st.builds(
+    Privacy,
+    separation=st.integers(1, 4),
+    cap=st.integers(1, 4),
+    noise=st.sampled_from([0.0, 1.0]),
+    window_days=st.sampled_from([OFF, 0.0, 30.0, 365.0]),
+)
 
 
 def _insert(db: sa.Connection, rows: Sequence[dict[str, object]]) -> None:
-    made = [
-        {**row, "id": number.to_bytes(16, "big"), "public_key": b"k", "enrolled_at": 0.0}
-        for number, row in enumerate(rows)
-    ]
+    made = []
+    for number, row in enumerate(rows):
+        charges, most = "", 0.0
+        for day, cost in sorted(row["charges"]):  # type: ignore[call-overload]
+            charges, most = with_charge(charges, day * DAY, cost), max(most, cost)
+        device = {"id": number.to_bytes(16, "big"), "public_key": b"k", "enrolled_at": 0.0}
+        made.append({**row, **device, "charges": charges, "dearest": most})
     if made:
         db.execute(t.device.insert(), made)
 
@@ -118,7 +132,7 @@ def _history(steps: Iterable[int], rule: Privacy) -> list[tuple[RoundRow, list[C
     plan = encode_value(Plan(privacy=rule))
     return [
         (
-            RoundRow(bytes([step]), step, 1, Phase.RELEASED, plan, float(step), 1, 1),
+            RoundRow(bytes([step]), step, 1, Phase.RELEASED, plan, 20 * DAY * step, 1, 1),
             [Charge(b"d", came=True)],
         )
         for step in steps
@@ -132,7 +146,8 @@ def test_the_audit_finds_a_violation_exactly_where_the_rule_says_no(
     audit, expected = PrivacyAudit(), set()
     last: int | None = None
     for number, step in enumerate(steps):
-        if why_not(last, number, step, rule) is not None:
+        before = in_window([20 * DAY * one for one in steps[:number]], 20 * DAY * step, rule)
+        if why_not(last, before, step, rule) is not None:
             expected.add(step)
         last = step
     for row, charges in _history(steps, rule):
@@ -147,7 +162,8 @@ def test_what_the_rule_lets_in_is_a_history_without_violations(
 ) -> None:
     audit, joined = PrivacyAudit(), list[int]()
     for step in steps:
-        if why_not(joined[-1] if joined else None, len(joined), step, rule) is None:
+        counted = in_window([20 * DAY * one for one in joined], 20 * DAY * step, rule)
+        if why_not(joined[-1] if joined else None, counted, step, rule) is None:
             joined.append(step)
     for row, charges in _history(joined, rule):
         audit.add(row, charges)

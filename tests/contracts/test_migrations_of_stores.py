@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from fedrap_coordinator.domain.charges import charge_times
 from fedrap_coordinator.domain.decisions import SlotRequest, SlotRule
 from fedrap_coordinator.domain.records import StoredRelease
 from fedrap_coordinator.domain.rounds import Phase, Round
@@ -267,5 +268,43 @@ async def test_schema_9_learns_when_phases_end_and_how_much_came(database: str) 
     await store.open()
     (row,) = await store.rounds(9)
     assert (row.opened_at, row.summed_at, row.body_bytes) == (5.0, None, 0)
+    await store.close()
+    _same_tables(database)
+
+
+async def test_schema_10_learns_when_devices_were_charged_from_their_rounds(database: str) -> None:
+    store = SqlStore(database)
+    await store.open()
+    await store.add_tokens([bytes([one]) * 32 for one in range(3)], 0.0)
+    for one in range(3):
+        await store.enrol(bytes([one]) * 32, bytes([one]) * 16, b"k" * 65, 0.0)
+    rule = Privacy(noise=2.0, separation=1, cap=2, window_days=365.0)
+    for step, devices in ((1, [0, 1]), (2, [0])):
+        place, at = bytes([100 + step]) * 16, 1e9 + 86_400.0 * step
+        await store.open_round(Round(place, step, 1, at), encode_value(Plan(privacy=rule)))
+        asked = [SlotRequest(bytes([one]) * 16) for one in devices]
+        await store.assign_slots(place, asked, SlotRule(step, 10, rule), at)
+        await store.set_phase(place, Phase.ABANDONED, was=Phase.COLLECTING, now=at)
+    known = [(one.charges, one.dearest) for one in await store.devices(b"", 9)]
+    assert [len(charge_times(charges)) for charges, _ in known] == [2, 1, 0]
+    # One of a device's rounds is gone: when that was is not known, so it counts as of the latest.
+    lost = "UPDATE device SET participations = 2 WHERE participations = 1"
+    await store.transact(sa.Connection.execute, sa.text(lost))
+    for column in ("charges", "dearest"):
+        drop = sa.text(f"ALTER TABLE device DROP COLUMN {column}")
+        await store.transact(sa.Connection.execute, drop)
+    older = sa.text("UPDATE meta SET value = :value WHERE name = 'schema'")
+    await store.transact(lambda db: db.execute(older, {"value": b"10"}))
+    await store.close()
+    store = SqlStore(database)
+    await store.open()
+    found = await store.devices(b"", 9)
+    assert [(one.charges, one.dearest) for one in (found[0], found[2])] == [known[0], known[2]]
+    assert charge_times(found[1].charges) == [1e9 + 2 * 86_400.0, 1e9 + 86_400.0]
+    assert found[1].dearest == math.inf
+    states = await store.device_states(9, rule, 1e9 + 90 * 86_400.0)
+    assert (states.spent, states.ready) == (2, 1)
+    later = await store.device_states(9, rule, 1e9 + 367.5 * 86_400.0)  # one is out by then
+    assert (later.spent, later.ready) == (0, 3)
     await store.close()
     _same_tables(database)

@@ -49,7 +49,8 @@ def _any_value(hint: Any, bounds: msgspec.Meta | None = None) -> st.SearchStrate
         kind, *notes = typing.get_args(hint)
         return _any_value(kind, next(n for n in notes if isinstance(n, msgspec.Meta)))
     if typing.get_origin(hint) is list:
-        return st.lists(_any_value(typing.get_args(hint)[0]), max_size=5)
+        least = 0 if bounds is None else bounds.min_length or 0
+        return st.lists(_any_value(typing.get_args(hint)[0]), min_size=least, max_size=5)
     if typing.get_origin(hint) is tuple:
         one = _any_value(typing.get_args(hint)[0])
         return st.lists(one, min_size=1, max_size=5).map(tuple)

@@ -84,7 +84,7 @@ async def test_an_operator_signs_in_and_sees_the_next_update_come(site: Site) ->
         assert "spent of" in text(driver, "#privacy svg")
         assert "odds that grow at most" in text(driver, "#privacy")
         assert "released" in text(driver, "#history")
-        assert "Not known here" in text(driver, "#quality")
+        assert "Not known yet" in text(driver, "#quality")
         assert "may take part now" in text(driver, "#devices")
         cookie = driver.get_cookie("fedrap-session")
         assert cookie is not None

@@ -26,6 +26,7 @@ from fedrap_core.wire.messages import (
     Enrolled,
     Log,
     Offer,
+    Questions,
     Release,
     Renewed,
     Signed,
@@ -166,6 +167,13 @@ class MadeCoordinator:
     async def attribute_page(self, digest: bytes) -> bytes:
         self._called("attribute_page")
         return self.pages.bodies[digest]
+
+    async def questions(self) -> Questions:
+        self._called("questions")
+        return Questions(questions=[])
+
+    async def send_answer(self, signer: Signer, question: bytes, body: bytes) -> Signed:
+        raise AssertionError("nothing was asked")
 
     async def forget(self, signer: Signer) -> None:
         self._called("forget")

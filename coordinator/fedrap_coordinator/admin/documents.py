@@ -321,6 +321,50 @@ class QualityList(Answer):
     quality: list[QualityLine]
 
 
+class Figure(Answer):
+    """An estimate with its 95 % interval, of sampling and noise together."""
+
+    value: float
+    low: float
+    high: float
+
+
+class QuestionResult(Answer):
+    """What devices said of one release, or of the scalars in force; null where too few did."""
+
+    release: int
+    group: str  # all, light or heavy
+    devices: float | None  # that had something to say; noised
+    mean: Figure | None  # of their own lists, or under the scalars in force
+    compared: list[Figure]  # each minus the mean: the popular list, or the other candidates
+
+
+class QuestionLine(Answer):
+    """A question about quality, and what came of it."""
+
+    id: str
+    state: str
+    purpose: str
+    metric: str
+    releases: list[int]
+    variants: list[dict[str, Any]]
+    noise: float  # z
+    epsilon: float | None  # that one answer costs, by itself; null without noise
+    answers: int
+    least: int
+    most: int
+    asked_at: float
+    ends_at: float
+    closed_at: float | None
+    results: list[QuestionResult]
+
+
+class QuestionList(Answer):
+    """The newest first."""
+
+    questions: list[QuestionLine]
+
+
 class Noted(Answer):
     """It is written down."""
 
@@ -379,6 +423,7 @@ class Dashboard(Answer):
     rounds: list[RoundLine]
     releases: list[ReleaseLine]
     quality: list[QualityLine]
+    questions: list[QuestionLine]
     privacy: dict[str, Any]  # the statement of /v1/privacy, and what was spent
     devices: DeviceFigures
     catalogue: CatalogueFigures

@@ -40,7 +40,7 @@ async def statement_of(store: Store, settings: Settings, sources: Sources) -> di
         plan = settings.plan() if stored is None else plan_after(load_model(stored), settings)
     released = 0 if stored is None else stored.step
     states = await store.device_states(released + 1, plan.privacy, sources.clock())
-    return privacy_document(plan, settings.round, task, released, states)
+    return privacy_document(plan, settings.round, task, released, states, settings.questions)
 
 
 async def export(admin: AdminActions, folder: Path, version: int | None) -> dict[str, str]:

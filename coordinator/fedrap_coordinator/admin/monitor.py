@@ -19,6 +19,7 @@ import numpy as np
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.documents import CatalogueFigures, Dashboard, Traffic
 from fedrap_coordinator.admin.health import Seen, health, of_the_database
+from fedrap_coordinator.admin.quality import quality_gauges, question_line
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.rounds.coordinator import Coordinator
@@ -30,6 +31,7 @@ from fedrap_core.privacy.accounting import gaussian_epsilon
 from fedrap_core.privacy.statement import state_policy
 
 log = logging.getLogger(__name__)
+QUESTIONS = 40  # that are looked at, the newest
 LOOK_SECONDS = 1.0  # between two looks
 SLOW_SECONDS = 10.0  # between two counts of all devices
 PHASES = ("none", "collecting", "summing", "shutdown")  # as numbers, in the gauges
@@ -77,6 +79,7 @@ class Monitor:
         self._states = DeviceStates()
         self._catalogue = CatalogueFigures()
         self._tokens = 0
+        self._quality: dict[str, float] = {}
         self._counted_at, self._counted_step = -math.inf, 0
         self._rest = 0.0  # seconds that the last count asks for
         self._zeros = (0, 0.0)  # version, share
@@ -118,6 +121,7 @@ class Monitor:
             **{f"devices_{name}": float(getattr(self._states, name)) for name in STATES},
             "epsilon_promised": stated.epsilon,
             "epsilon_spent": gaussian_epsilon(math.sqrt(self._states.most_spent), rule.delta),
+            **self._quality,
             "ingest_queue": float(waiting),
             "ingest_queue_bytes": float(waiting_bytes),
         }
@@ -192,6 +196,8 @@ class Monitor:
         rule, started = self._coordinator.plan.privacy, self._monotonic()
         self._states = await self._store.device_states(step, rule, self._clock())
         self._tokens = (await self._store.counts()).tokens
+        rows = await self._store.questions(QUESTIONS)
+        self._quality = quality_gauges([question_line(row) for row in rows], self._clock())
         self._rest = (self._monotonic() - started) / MOST_OF_TIME
 
     def privacy(self) -> dict[str, Any]:
@@ -244,6 +250,7 @@ class Monitor:
             rounds=documents.round_lines(rows, await store.refusals(documents.ROUNDS)),
             releases=documents.release_lines(await store.release_history(documents.RELEASES)),
             quality=documents.quality_lines(await store.quality(200)),
+            questions=[question_line(row) for row in await store.questions(QUESTIONS)],
             privacy=privacy,
             devices=documents.device_figures(self._states, self._tokens),
             catalogue=self._catalogue,

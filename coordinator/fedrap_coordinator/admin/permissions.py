@@ -27,6 +27,7 @@ PERMISSIONS: dict[str, frozenset[Role]] = {
     "retire-items": frozenset({Role.OPERATOR}),
     "roll-back": frozenset({Role.OPERATOR}),
     "note-quality": frozenset({Role.OPERATOR}),
+    "ask": frozenset({Role.OPERATOR}),
     "devices": frozenset({Role.OPERATOR}),
     "revoke": frozenset({Role.OPERATOR}),
     "tokens": frozenset({Role.OPERATOR}),

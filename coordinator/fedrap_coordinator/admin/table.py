@@ -19,6 +19,9 @@ from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.admin.catalogue_files import read_items
 from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.admin.policy_actions import PolicyActions
+from fedrap_coordinator.admin.question_actions import QuestionActions
+from fedrap_core.questions.gains import Metric as MetricOfGains
+from fedrap_core.wire.messages import MOST_RELEASES, MOST_VARIANTS
 
 PAGE = 1000  # rows of one answer, at the most
 
@@ -36,6 +39,7 @@ TokenCount = Annotated[int, Meta(ge=1, le=1_000_000)]
 ReleaseVersion = Annotated[int, Meta(ge=0, le=2**31, description="of C")]
 PolicyValue = float | int | list[float] | dict[str, float] | None
 Metric = Annotated[str, Meta(min_length=1, max_length=40, description="such as ndcg@10")]
+QuestionId = Annotated[str, Meta(pattern="^[0-9a-f]{1,32}$", description="or its beginning")]
 Note = Annotated[str, Meta(max_length=100, description="how it was measured")]
 
 
@@ -139,6 +143,26 @@ class NewQuality(Arguments):
     metric: Metric
     value: float
     note: Note = ""
+
+
+class NewQuestion(Arguments):
+    """A question about quality: of releases, or of candidates for the scalars in force."""
+
+    metric: MetricOfGains = "ndcg10"
+    releases: Annotated[list[ReleaseVersion], Meta(max_length=MOST_RELEASES)] = []
+    candidates: Annotated[
+        list[dict[str, float]],
+        Meta(max_length=MOST_VARIANTS - 1, description="scalars that each one has otherwise"),
+    ] = []
+    days: Annotated[float, Meta(gt=0, le=365)] | None = None
+    least: Annotated[int, Meta(ge=2, le=1_000_000_000)] | None = None
+    light: Annotated[int, Meta(ge=0, le=1_000_000, description="interactions; 0: one group")] = 0
+
+
+class OneQuestion(Arguments):
+    """Which question."""
+
+    question: QuestionId
 
 
 class NewPolicy(Arguments):
@@ -266,6 +290,26 @@ NOTE_QUALITY = Action(
     NewQuality, d.Noted,
     lambda admin, a: CatalogueActions(admin).note_quality(a.version, a.metric, a.value, a.note),
 )  # fmt: skip
+ASK = Action(
+    "ask", "ask", "post", "/admin/v1/questions", "Ask devices about quality.",
+    NewQuestion, d.QuestionLine,
+    lambda admin, a: QuestionActions(admin).ask(
+        a.metric, a.releases, a.candidates, days=a.days, least=a.least, light=a.light
+    ),
+)  # fmt: skip
+TUNE = Action(
+    "tune", "ask", "post", "/admin/v1/questions/tune",
+    "Choose scalars by votes, one question after the other.",
+    Nothing, d.QuestionLine, lambda admin, _: QuestionActions(admin).tune(),
+)  # fmt: skip
+QUESTIONS = Action(
+    "questions", "quality", "get", "/admin/v1/questions", "What devices were asked, and said.",
+    Rows, d.QuestionList, lambda admin, a: QuestionActions(admin).questions(a.limit),
+)  # fmt: skip
+QUESTION = Action(
+    "question", "quality", "get", "/admin/v1/questions/{question}", "One question.",
+    OneQuestion, d.QuestionLine, lambda admin, a: QuestionActions(admin).question(a.question),
+)  # fmt: skip
 ADMINS = Action(
     "admins", "", "", "", "Who may use the admin API.",
     Nothing, d.AdminList, lambda admin, _: admin.admins(),
@@ -287,6 +331,7 @@ ACTIONS: tuple[Action[Any, Any], ...] = (
     STATUS, DASHBOARD, ROUNDS, DEVICES, REVOKE, TOKENS, LEDGER, CHARGES, POLICY,
     CHANGE_POLICY, ISSUERS, ADD_ISSUER,
     REMOVE_ISSUER, KEYS, ROTATE_KEYS, AUDIT, RELEASES, ROLL_BACK, ITEMS, IMPORT_ITEMS,
-    RETIRE_ITEMS, QUALITY, NOTE_QUALITY, ADMINS, ADD_ADMIN, REMOVE_ADMIN, RECOVER,
+    RETIRE_ITEMS, QUALITY, NOTE_QUALITY, ASK, TUNE, QUESTIONS, QUESTION,
+    ADMINS, ADD_ADMIN, REMOVE_ADMIN, RECOVER,
 )  # fmt: skip
 SERVED = tuple(action for action in ACTIONS if action.path)  # over HTTP

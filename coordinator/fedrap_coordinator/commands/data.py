@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from fedrap_coordinator.admin import table
 from fedrap_coordinator.admin.catalogue_files import read_items
+from fedrap_coordinator.admin.documents import Figure, QuestionLine
 from fedrap_coordinator.admin.export import export
 from fedrap_coordinator.commands.output import (
     act,
@@ -30,6 +32,7 @@ from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.engine import copy_database, maintain_database
 from fedrap_core.privacy.statement import guarantee_in_words
+from fedrap_core.questions.gains import METRICS
 
 _FILE = ".csv, .json, .jsonl or one id a line; - is stdin"
 
@@ -64,14 +67,31 @@ def add_operator_commands(commands: Any) -> None:
     went.add_argument("step", type=int, help="of that version")
 
     quality = add_group(
-        commands, "quality", "note or list what was measured of a release elsewhere"
+        commands, "quality", "ask devices about it, or note what was measured elsewhere"
     )
     noted = add_action(quality, "add", "a number for the dashboard", _quality_add)
     noted.add_argument("version", type=int)
     noted.add_argument("metric", help="such as ndcg@10")
     noted.add_argument("value", type=float)
     noted.add_argument("--note", default="", help="how it was measured, in a few words")
-    add_action(quality, "list", "the newest version first", _quality_list)
+    add_action(quality, "list", "what was noted and asked, the newest first", _quality_list)
+    asked = add_action(
+        quality, "ask", "a question to all devices, answered privately", _quality_ask
+    )
+    asked.add_argument("releases", type=int, nargs="*", help="versions; default: the latest")
+    asked.add_argument("--metric", choices=METRICS, default="ndcg10")
+    asked.add_argument(
+        "--candidate", action="append", default=[], metavar="NAME=VALUE[,NAME=VALUE…]",
+        help="scalars instead of those in force, such as ridge=30 or sequence.kappa=0.3",
+    )  # fmt: skip
+    asked.add_argument("--days", type=float, help="that it is open; default: [questions] days")
+    asked.add_argument("--least", type=int, help="answers below which nothing is said")
+    asked.add_argument(
+        "--light", type=int, default=0, help="show users with at most so many interactions apart"
+    )
+    add_action(quality, "tune", "let devices choose scalars, question by question", _quality_tune)
+    shown = add_action(quality, "show", "what came of a question", _quality_show)
+    shown.add_argument("question", help="its id, or the beginning of it")
 
     saved = add_action(commands, "backup", "copy a SQLite database while it is in use", _backup)
     saved.add_argument("file", type=Path, help="to write; must not be there")
@@ -244,7 +264,76 @@ def _quality_list(arguments: argparse.Namespace) -> int:
         return 0
     rows = [[f"v{q.version}", q.metric, f"{q.value:g}", q.note or "-"] for q in found.quality]
     show(columns(["version", "metric", "value", "note"], rows))
+    for one in act(arguments, table.QUESTIONS, table.Rows(20)).questions:
+        show(_question_in_words(one))
     return 0
+
+
+def _quality_ask(arguments: argparse.Namespace) -> int:
+    wanted = table.NewQuestion(
+        arguments.metric,
+        arguments.releases,
+        [_scalars(one) for one in arguments.candidate],
+        arguments.days,
+        arguments.least,
+        arguments.light,
+    )
+    found = act(arguments, table.ASK, wanted)
+    if arguments.json:
+        print_json(found)
+        return 0
+    show(_question_in_words(found))
+    return 0
+
+
+def _quality_tune(arguments: argparse.Namespace) -> int:
+    found = act(arguments, table.TUNE, table.Nothing())
+    if arguments.json:
+        print_json(found)
+        return 0
+    show(_question_in_words(found))
+    return 0
+
+
+def _quality_show(arguments: argparse.Namespace) -> int:
+    found = act(arguments, table.QUESTION, table.OneQuestion(arguments.question))
+    if arguments.json:
+        print_json(found)
+        return 0
+    show(_question_in_words(found))
+    return 0
+
+
+def _scalars(text: str) -> dict[str, float]:
+    """`ridge=30,beta=0` as names and numbers."""
+    try:
+        pairs = [one.partition("=") for one in text.split(",")]
+        return {name.strip(): float(value) for name, _, value in pairs}
+    except ValueError:
+        raise ConfigError(f"--candidate {text!r}: NAME=VALUE is expected") from None
+
+
+def _question_in_words(one: QuestionLine) -> str:
+    cost = "no guarantee" if one.epsilon is None else f"epsilon {one.epsilon:.2f} for each answer"
+    lines = [
+        f"question  {one.id[:12]}: {one.metric}, {one.state}, {one.answers} answers of at least "
+        f"{one.least}, noise {one.noise:.2f} ({cost})"
+    ]
+    names = [json.dumps(variant) for variant in one.variants[1:]] or ["the popular list"]
+    for found in one.results:
+        where = f"v{found.release}" + ("" if found.group == "all" else f" {found.group}")
+        if found.mean is None:
+            lines.append(f"  {where:<10} too few devices had something to say")
+            continue
+        lines.append(f"  {where:<10} {_figure(found.mean)} of {found.devices:.0f} devices")
+        signs = zip(names, found.compared, strict=True)
+        lines += [f"  {'':<10} {_figure(each, signed=True)}  {name}" for name, each in signs]
+    return "\n".join(lines)
+
+
+def _figure(one: Figure, *, signed: bool = False) -> str:
+    kind = "+.4f" if signed else ".4f"
+    return f"{one.value:{kind}} ({one.low:{kind}} to {one.high:{kind}})"
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def add_init(commands: Any) -> None:
                       help="items that a device knows, in the mean (50)")  # fmt: skip
     wanted = init.add_mutually_exclusive_group()
     wanted.add_argument("--epsilon", type=float, default=8.0,
-                        help="the guarantee for one device, all that it ever does (8)")  # fmt: skip
+                        help="the guarantee for one device in any 365 days (8)")  # fmt: skip
     wanted.add_argument("--no-privacy", action="store_true", help="no noise: guarantees nothing")
     init.add_argument("--all", action="store_true", help="write expert settings, too")
     init.set_defaults(run=_init)
@@ -67,10 +67,12 @@ def _words(recipe: Recipe) -> list[str]:
     if recipe.signal is None:
         least = "" if limits.min_updates >= 20 else f"min_updates={limits.min_updates}"
         asked = f"apps must ask for that by name: Floor.without_privacy({least})"
-        return [claim, asked, recipe.sequence, recipe.outlook]
+        return [claim, asked, recipe.sequence, recipe.trend, recipe.outlook]
     return [
-        f"{claim} of {limits.total}, {limits.max_updates} updates in each",
+        claim,
+        f"rounds: {limits.total}, {limits.max_updates} updates in each",
         recipe.sequence,
+        recipe.trend,
         recipe.outlook,
     ]
 

@@ -24,9 +24,14 @@ from fedrap_coordinator.commands.output import (
 from fedrap_coordinator.privacy import accountants
 from fedrap_coordinator.privacy.accountants import Accounted
 from fedrap_coordinator.privacy.planner import Option, Wanted, default_delta, options
-from fedrap_coordinator.privacy.recipe import sequence_in_words, sequence_refusal
+from fedrap_coordinator.privacy.recipe import (
+    WINDOW_DAYS,
+    sequence_in_words,
+    sequence_refusal,
+)
 from fedrap_core.plan import Privacy
-from fedrap_core.privacy.statement import epsilon_against
+from fedrap_core.privacy.accounting import gaussian_epsilon
+from fedrap_core.privacy.statement import WINDOWS, epsilon_against
 
 Document = dict[str, Any]
 Stated = Callable[[argparse.Namespace], Document]
@@ -189,6 +194,14 @@ def _shown(
         lines.append(f"coefficients = {list(best.coefficients)}")
     lines += [
         f"separation = {best.separation}", f"cap = {best.cap}", f"delta = {wanted.delta:g}",
+        f"window_days = {WINDOW_DAYS:g}",
+        "",
+        f"That is in any {WINDOW_DAYS:g} days, in which a device joins {best.cap} rounds; over "
+        + ", ".join(
+            f"{many} of them epsilon {gaussian_epsilon(many**0.5 * best.mu, wanted.delta):.1f}"
+            for many in WINDOWS
+        )
+        + ". With window_days = 0 a device joins no more than those in its life.",
     ]  # fmt: skip
     if best.noise_to_signal is not None and best.noise_to_signal > 1:
         lines += ["", "The noise of a round is larger than the largest mean of updates can be:"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from fedrap_coordinator.domain.charges import counted, dearest, with_charge, with_cost
 from fedrap_coordinator.domain.records import DeviceRecord
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts, RoundLimits
 from fedrap_core.participation import why_not
@@ -98,7 +99,7 @@ def assign_slots(
     batch, have_slots = SlotBatch(counts, [], {}, []), set(assigned)
     for request in requests:
         known = batch.devices.get(request.device) or devices.get(request.device)
-        known, problem = _authenticated(known, request.nonce, now, batch.devices)
+        known, problem = authenticated(known, request.nonce, now, batch.devices)
         if problem is not None or known is None:
             result = SlotResult(known, problem)
         elif batch.counts.phase is not Phase.COLLECTING:
@@ -108,7 +109,7 @@ def assign_slots(
         elif (problem := _why_no_slot(known, rule, batch.counts, now)) is not None:
             result = SlotResult(known, problem)
         else:
-            known = _charged(known, rule)
+            known = _charged(known, rule, now)
             batch.counts = batch.counts.with_assigned()
             batch.devices[request.device] = known
             batch.assigned.append(request.device)
@@ -121,7 +122,7 @@ def assign_slots(
 def _why_no_slot(
     known: DeviceRecord, rule: SlotRule, counts: RoundCounts, now: float
 ) -> Problem | None:
-    problem = why_not(known.last_step, known.participations, rule.step, rule.privacy)
+    problem = why_not(known.last_step, counted(known, now, rule.privacy), rule.step, rule.privacy)
     if problem is None and known.last_step != rule.step:
         first_step = 0 if rule.new_keys else known.first_step
         problem = why_too_new(first_step, known.not_before, known.free_at, rule.step, now)
@@ -130,18 +131,24 @@ def _why_no_slot(
     return problem
 
 
-def _charged(known: DeviceRecord, rule: SlotRule) -> DeviceRecord:
+def _charged(known: DeviceRecord, rule: SlotRule, now: float) -> DeviceRecord:
     """The step of an abandoned round that is tried again is charged once, by the dearer rule."""
     cost = step_cost(rule.privacy.charged_noise)
     if known.last_step == rule.step:
         more = cost - known.last_cost if cost > known.last_cost else 0.0
-        return replace(known, spent=known.spent + more, last_cost=known.last_cost + more)
+        spent, last = known.spent + more, known.last_cost + more
+        charges = with_cost(known.charges, last)
+        most = dearest(charges, now, rule.privacy)
+        return replace(known, spent=spent, last_cost=last, charges=charges, dearest=most)
+    charges = with_charge(known.charges, now, cost)
     return replace(
         known,
         participations=known.participations + 1,
         last_step=rule.step,
         spent=known.spent + cost,
         last_cost=cost,
+        charges=charges,
+        dearest=dearest(charges, now, rule.privacy),
     )
 
 
@@ -158,7 +165,7 @@ def add_updates(
     batch, known_digests = SubmissionBatch(counts, [], {}, []), dict(digests)
     for one in submissions:
         known = batch.devices.get(one.device) or devices.get(one.device)
-        _, problem = _authenticated(known, one.nonce, now, batch.devices)
+        _, problem = authenticated(known, one.nonce, now, batch.devices)
         before = known_digests.get(one.device)
         if problem is None and before == one.digest:
             batch.results.append(DUPLICATE)
@@ -195,7 +202,7 @@ def _why_not_stored(
     return None if counts.takes_update(max_updates) else problems.ROUND_CLOSED
 
 
-def _authenticated(
+def authenticated(
     known: DeviceRecord | None,
     nonce: int | None,
     now: float,

@@ -15,7 +15,7 @@ import msgspec
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.errors import ConfigError
 from fedrap_core.errors import FedRapError
-from fedrap_core.plan import Count, Privacy
+from fedrap_core.plan import DAY, Count, Privacy
 from fedrap_core.privacy.accounting import gaussian_epsilon
 from fedrap_core.privacy.statement import state_policy
 from fedrap_core.wire.codec import decode_value, encode_value
@@ -45,6 +45,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             known = ", ".join(tree)
             raise ConfigError(f"a policy has no {', '.join(unknown)}; it has {known}")
         wanted = tree | changes
+        if wanted["window_days"] in (0, None):  # as it is where nobody says anything
+            del wanted["window_days"]
         try:
             total = msgspec.convert(wanted.pop("total"), Count)
             return Policy(privacy=msgspec.convert(wanted, Privacy), total=total)
@@ -66,7 +68,7 @@ def read_policy(raw: bytes) -> Policy:
 
 def _flat(policy: Policy) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(policy.privacy)
-    return {**found, "total": policy.total}
+    return {"window_days": 0.0, **found, "total": policy.total}
 
 
 def differences(before: Policy, after: Policy) -> dict[str, tuple[Any, Any]]:
@@ -109,6 +111,10 @@ def effect(before: Policy, after: Policy, now: DeviceStates, then: DeviceStates)
             if back > 0
             else f"{number} devices more have spent their budget, and take part no more"
         )
+    later = state_policy(after.privacy, then.most_promised).lifetime
+    if later and math.isfinite(later[-1].epsilon):
+        each = ", ".join(f"{one.windows} {_number(one.epsilon)}" for one in later)
+        said.append(f"over several such windows epsilon adds up, for {each}")
     promised = _promised(after.privacy, then)
     if promised > USUAL_FLOOR:
         said.append(
@@ -121,7 +127,10 @@ def effect(before: Policy, after: Policy, now: DeviceStates, then: DeviceStates)
 
 def _epsilon_in_words(before: Policy, after: Policy, now: DeviceStates, then: DeviceStates) -> str:
     old, new = _promised(before.privacy, now), _promised(after.privacy, then)
-    who = f"a device that takes part as often as it may ({after.privacy.cap} times)"
+    often = f"{after.privacy.cap} times"
+    if math.isfinite(after.privacy.window):
+        often += f" in any {after.privacy.window / DAY:g} days"
+    who = f"a device that takes part as often as it may ({often})"
     if old == new:
         return f"epsilon of {who} stays {_number(new)}"
     return f"epsilon of {who} goes from {_number(old)} to {_number(new)}"

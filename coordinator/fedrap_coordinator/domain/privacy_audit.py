@@ -7,6 +7,7 @@ purpose, and is tested against it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ MOST_VIOLATIONS = 100  # that are listed
 class _History:
     """One device's past, as the rows tell it."""
 
-    steps: set[int] = field(default_factory=set)  # charged
+    steps: dict[int, float] = field(default_factory=dict)  # charged, and when
     counted: list[int] = field(default_factory=list)  # released with an update of this device
 
 
@@ -41,9 +42,13 @@ class PrivacyAudit:
         rule = privacy_of(row)
         for charge in charges:
             past = self._histories.setdefault(charge.device, _History())
-            past.steps.add(row.step)
-            if rule is not None and len(past.steps) > rule.cap:
-                self._note(row, f"a device is charged for {len(past.steps)} steps, K {rule.cap}")
+            past.steps.setdefault(row.step, row.opened_at)
+            # When in a round a slot was given is not in the rows: what counts too often by the
+            # end of this one and the beginning of those before does so in any case.
+            start = (row.closed_at or row.opened_at) - (0.0 if rule is None else rule.window)
+            times = sum(1 for at in past.steps.values() if at > start)
+            if rule is not None and times > rule.cap:
+                self._note(row, f"a device is charged for {times} steps, K {rule.cap}")
             if not charge.came or row.phase is not Phase.RELEASED:
                 continue
             gap = row.step - past.counted[-1] if past.counted else None
@@ -64,15 +69,21 @@ class PrivacyAudit:
         return {device: number for number, device in enumerate(sorted(self._histories), 1)}
 
 
-def with_costs(states: DeviceStates, spent: Mapping[int, float], rule: Privacy) -> DeviceStates:
+def with_costs(
+    states: DeviceStates, spent: Mapping[int, float], rule: Privacy, dearest: float = 0.0
+) -> DeviceStates:
     """What devices have spent at the most, and will have spent if they take part as `rule` lets.
 
     Args:
         states: the same devices by state.
         spent: mu^2 of the device that has most, by how often devices took part.
         rule: of the steps that are to come.
+        dearest: mu^2 of the dearest charge that is still in anybody's window.
     """
     cost = step_cost(rule.charged_noise)
+    if math.isfinite(rule.window):  # what is in a window never costs more than K of the dearest
+        most = max(spent.values(), default=0.0)
+        return replace(states, most_spent=most, most_promised=rule.cap * max(cost, dearest))
     to_come = [
         so_far + (rule.cap - times) * cost if times < rule.cap else so_far
         for times, so_far in spent.items()

@@ -31,6 +31,8 @@ class DeviceRecord:
     revoked_at: float | None = None
     spent: float = 0.0  # mu^2 of all it was charged for, each step by the rule it was made under
     last_cost: float = 0.0  # of `last_step`, the dearest rule that it was tried under
+    charges: str = ""  # when it was charged and what for, see charges.py
+    dearest: float = 0.0  # mu^2 of the dearest charge in the window, when it was last charged
     enrolled_at: float = field(default=0.0, compare=False)
     last_nonce: int = field(default=0, compare=False)
 
@@ -220,7 +222,9 @@ class DeviceStates:
     charged: Mapping[int, int] = field(default_factory=dict)  # participations -> devices
     first_free: int = 0  # the step from which the first of those that wait may take part
     most_spent: float = 0.0  # mu^2 of the device that was charged most
-    most_promised: float = 0.0  # and of the one that will be, if all take part as often as they may
+    # And of the one that will be, if all take part as often as they may: in a window, if K is for
+    # one, otherwise in all of its life.
+    most_promised: float = 0.0
 
 
 @dataclass(frozen=True)

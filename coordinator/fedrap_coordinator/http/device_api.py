@@ -40,6 +40,8 @@ def routes() -> list[web.RouteDef]:
         web.post("/v1/renew", post_renew, name="renew"),
         web.post("/v1/offers", post_offer, name="offers"),
         web.post("/v1/rounds/{round}/updates", post_update, name="updates"),
+        web.get("/v1/questions", get_questions, name="questions"),
+        web.post("/v1/questions/{question}/answers", post_answer, name="answers"),
         web.post("/v1/forget", post_forget, name="forget"),
         web.get("/v1/releases/latest", get_latest_release, name="latest-release"),
         web.get("/v1/releases/{version}", get_release, name="release"),
@@ -133,6 +135,19 @@ async def post_update(request: web.Request) -> web.Response:
     device, _, _ = read_headers(request.headers)
     await request.app[COORDINATOR].check_known(device)
     return _answer(await request.app[COORDINATOR].accept(await _signed(request), round_id))
+
+
+async def get_questions(request: web.Request) -> web.Response:
+    """The questions about quality that are open; the same for everybody."""
+    return _packed(request, await request.app[COORDINATOR].questions(), "no-cache")
+
+
+async def post_answer(request: web.Request) -> web.Response:
+    """A sealed answer to one of them; of a device that is not known not a byte is read."""
+    question = read_hex(request.match_info["question"], 16)
+    device, _, _ = read_headers(request.headers)
+    await request.app[COORDINATOR].check_known(device)
+    return _answer(await request.app[COORDINATOR].answer(await _signed(request), question))
 
 
 async def post_forget(request: web.Request) -> web.Response:

@@ -27,7 +27,14 @@ from fedrap_core.wire import problems
 
 SMALL = 4096  # bytes of every request but an update
 ATTESTED = 32768  # and those that may carry an attestation
-_SIZES = {"enrol": ATTESTED, "renew": ATTESTED, "offers": SMALL, "forget": SMALL}
+ANSWERS = 16384  # an answer to a question
+_SIZES = {
+    "answers": ANSWERS,
+    "enrol": ATTESTED,
+    "renew": ATTESTED,
+    "offers": SMALL,
+    "forget": SMALL,
+}
 _BUSY_SECONDS = 2.0
 _UNPROVEN = (problems.BAD_SIGNATURE, problems.NOT_ENROLLED)
 MOST_READING = 256  # bodies that are on their way at once

@@ -145,10 +145,10 @@ class _Gauges(Collector):
             devices.add_metric([name.removeprefix("devices_")], found.pop(name))
         yield devices
         for name, value in found.items():
-            yield GaugeMetricFamily(f"fedrap_{name}", _ABOUT[name], value=value)
+            yield GaugeMetricFamily(f"fedrap_{name}", ABOUT[name], value=value)
 
 
-_ABOUT = {
+ABOUT = {
     "round_step": "Step of the open round.",
     "round_assigned": "Slots given in the open round.",
     "round_accepted": "Updates kept in the open round.",
@@ -163,6 +163,14 @@ _ABOUT = {
     "common_zeros": "Share of C that is exactly zero.",
     "epsilon_promised": "Epsilon of a device that takes part K times; infinite without noise.",
     "epsilon_spent": "Epsilon of the device that was charged most.",
+    "questions_open": "Questions about quality that are open.",
+    "quality_release": "The release that devices were last asked about.",
+    "quality_value": "Mean gain of devices' own lists, as they last said.",
+    "quality_low": "Lower end of its 95 % interval.",
+    "quality_high": "Upper end of it.",
+    "quality_uplift": "The same less that of the popular list.",
+    "quality_uplift_low": "Lower end of its 95 % interval.",
+    "quality_best": "The best such mean of the last 30 days, by the lower end.",
     "ingest_queue": "Requests of devices in hand.",
     "ingest_queue_bytes": "Their bodies.",
 }

@@ -102,6 +102,12 @@ DEVICES = (
         "get", "/v1/attributes/{page}", "One of these pages; it never changes.", BYTES, MSGPACK,
         (_asked("page", HEX32, "SHA-256 of the page", "path"),),
     ),
+    Address("get", "/v1/questions", "Open questions about quality, signed.", BYTES, MSGPACK),
+    Address(
+        "post", "/v1/questions/{question}/answers", "A sealed answer, for a signed receipt.",
+        BYTES, MSGPACK, (_asked("question", HEX16, "its id", "path"),), {MSGPACK: BYTES},
+        signed=True,
+    ),
     Address("get", "/v1/privacy", "The privacy guarantee, and on what it rests.", OBJECT),
 )  # fmt: skip
 

@@ -26,12 +26,14 @@ from fedrap_core.plan import (
     SequenceMethod,
     SequenceScoring,
     SolveMethod,
+    TrendMethod,
 )
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning
 
 LEAST_COHORT = 20  # what a device's default floor wants
 LARGEST_CLIP = 100.0  # what it takes, at the most
+WINDOW_DAYS = 365.0  # in which K rounds may be joined: a device's default floor wants no less
 PARTICIPATIONS = 10  # K without a guarantee: more brought nothing on validation
 HOUR = 3600.0
 # NDCG@10 under noise as a share of the same task without, by signal to noise of a typical row:
@@ -61,6 +63,14 @@ MIXES = ((150.0, 4.0), (20.0, 8.0), (0.0, 32.0))
 # A row of its updates is hardly ever longer: with 100 targets and four decoys one in a thousand is
 # longer than 12 on ml-100k, one in a hundred than 14 on amazon-video (trained).
 USUAL_ROW = 15.0
+TREND_ON = (
+    "trend: devices tell what they touched lately, for trending(n); scores have it with, say,"
+    " `trend = 4.0` in [scoring]: measure that with `fedrap-sim evaluate --split time`"
+)
+TREND_OFF = (
+    "trend: off, because presets with a guarantee have few rounds, and what was touched lately is"
+    " old news after the last; `trend` of [method] turns it on"
+)
 LEAST_SIGNAL = 0.3  # below it less than two fifths are kept, and popularity does nearly as well
 
 
@@ -108,7 +118,7 @@ class Expected:
 
     devices: int  # N, of people who will agree to take part
     items: int  # m
-    epsilon: float | None = 8.0  # of one device for all that it ever does; None: no guarantee
+    epsilon: float | None = 8.0  # of one device in any window; None: no guarantee
     history: float = 50.0  # items that a device knows, in the mean
 
     @property
@@ -130,6 +140,7 @@ class Recipe:
     why: dict[str, str]  # dotted key of the settings -> the reason, in a few words
     signal: float | None  # of a typical row, over the noise; None without noise
     sequence: str  # whether the sequence part is on, and why, in words
+    trend: str  # the same of the trend
 
     @property
     def outlook(self) -> str:
@@ -252,7 +263,7 @@ def _guaranteed(expected: Expected, epsilon: float) -> Recipe:
         preset.method,
         Privacy(
             clip=preset.clip, row_clip=preset.clip / 3, noise=best.noise, separation=2,
-            cap=best.cap, coefficients=best.coefficients, delta=delta,
+            cap=best.cap, coefficients=best.coefficients, delta=delta, window_days=WINDOW_DAYS,
         ),
         preset.learning,
         preset.scoring,
@@ -264,10 +275,11 @@ def _guaranteed(expected: Expected, epsilon: float) -> Recipe:
         "round.total": "few, because each one costs epsilon",
         "privacy.clip": "S; binds for nearly everybody, so that all count alike",
         "privacy.row_clip": "S/3: what one device can do to one item",
-        "privacy.noise": f"z: epsilon {epsilon:g} for {best.cap} rounds of one device",
+        "privacy.noise": f"z: epsilon {epsilon:g} for {best.cap} rounds of one device in a window",
         "privacy.coefficients": "correlated noise: each step takes back part of the one before",
         "privacy.separation": "b: never in two consecutive rounds",
-        "privacy.cap": "K: rounds that one device joins",
+        "privacy.cap": "K: rounds that one device joins in any window",
+        "privacy.window_days": "then K renews; over years epsilon adds up: `privacy plan` says how",
         "method.dim": "k: numbers per item; less of it under more noise",
         "learning.eta": "every device takes part in every other round",
         "learning.decay": "by the last of so few rounds",
@@ -277,7 +289,7 @@ def _guaranteed(expected: Expected, epsilon: float) -> Recipe:
     }
     refusal = sequence_refusal(preset.rounds, expected.items, signal)
     words = sequence_in_words(refusal or "presets with a guarantee have few rounds", preset.rounds)
-    return Recipe(settings, why, signal, words)
+    return Recipe(settings, why, signal, words, TREND_OFF)
 
 
 def _open(expected: Expected) -> Recipe:
@@ -299,10 +311,10 @@ def _open(expected: Expected) -> Recipe:
             min_updates=min(cohort, max(LEAST_COHORT, cohort // 4)), max_updates=cohort,
             total=total, min_seconds=HOUR, max_seconds=DAY,
         ),
-        SolveMethod(dim=64, sequence=sequence if refusal is None else OFF),
+        SolveMethod(dim=64, sequence=sequence if refusal is None else OFF, trend=TrendMethod()),
         Privacy(
             clip=LARGEST_CLIP, row_clip=row_clip, noise=0.0, separation=2,
-            cap=PARTICIPATIONS, delta=default_delta(expected.devices),
+            cap=PARTICIPATIONS, delta=default_delta(expected.devices), window_days=WINDOW_DAYS,
         ),
         Learning(
             eta=round(min(0.5, 0.1 + part), 3), decay=round(0.22 ** (1 / total), 4),
@@ -319,8 +331,10 @@ def _open(expected: Expected) -> Recipe:
         "privacy.row_clip": "2·sqrt(cohort/88): what one device can do to one item",
         "privacy.noise": "NO PRIVACY GUARANTEE: devices join only if the app asks for less by name",
         "privacy.separation": "b: never in two consecutive rounds",
-        "privacy.cap": "K: rounds that one device joins; more brought nothing",
+        "privacy.cap": "K: rounds that one device joins in any window; more brought nothing",
+        "privacy.window_days": "then K renews",
         "method.dim": "k: numbers per item",
+        "method.trend": "what was touched lately: `trending(n)`, and scores where [scoring] has it",
         "learning.eta": "0.1 and the share of the devices in a round",
         "learning.decay": "a fifth of that in the last round",
         "learning.settled": "round.total",
@@ -337,7 +351,7 @@ def _open(expected: Expected) -> Recipe:
             "sequence.rounds": "round.total",
             "scoring.sequence": "how both parts add up; measure, and set what your data wants",
         }
-    return Recipe(settings, why, None, sequence_in_words(refusal, total))
+    return Recipe(settings, why, None, sequence_in_words(refusal, total), TREND_ON)
 
 
 def _settings(

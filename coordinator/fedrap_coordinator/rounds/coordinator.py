@@ -19,8 +19,10 @@ from fedrap_coordinator.rounds.aggregation import Aggregator
 from fedrap_coordinator.rounds.downloads import Downloads
 from fedrap_coordinator.rounds.driver import TICK_SECONDS, Learn, RoundDriver
 from fedrap_coordinator.rounds.ingest import Ingest
+from fedrap_coordinator.rounds.questions import OpenQuestions
 from fedrap_coordinator.rounds.releases import EncodedRelease, Model, next_model
 from fedrap_coordinator.rounds.slots import Slots
+from fedrap_coordinator.rounds.tuning import Tuning
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
@@ -59,6 +61,16 @@ class Coordinator:
         )
         self._ingest = Ingest(store, aggregator, settings, keyring.authority, sources.clock)
         self._slots = Slots(self._driver, self._ingest, keyring, settings, sources)
+        self._tuning = Tuning(store, keyring, settings, sources, self._driver)
+        self._questions = OpenQuestions(
+            store,
+            keyring,
+            self._ingest,
+            sources,
+            self._slots.limit_rate,
+            self._tuning.advance,
+            lambda: self._driver.plan.privacy.window,
+        )
         self._downloads = Downloads(store, settings, self._driver, keyring.authority)
 
     @property
@@ -205,6 +217,22 @@ class Coordinator:
             return Refusal(result.problem, "the round is over: it has all it takes", after)
         return Refusal(result.problem)
 
+    def questions(self) -> Awaitable[bytes]:
+        """The questions about quality that are open, each as signed, as a message."""
+        return self._questions.listed()
+
+    def answer(self, signed: SignedRequest, question: bytes) -> Awaitable[Signed]:
+        """A receipt for an answer to a question; what has one is counted."""
+        return self._questions.accept(signed, question)
+
+    def run_questions(self) -> Coroutine[Any, Any, None]:
+        """Sum up questions when they are due, until cancelled."""
+        return self._questions.run()
+
+    def sum_up(self) -> Awaitable[int]:
+        """Sum up the questions that are due now; how many ended."""
+        return self._questions.advance()
+
     def release(self, version: int | None) -> Awaitable[EncodedRelease]:
         """A version of C, or the latest, ready to serve."""
         return self._downloads.release(version)
@@ -234,7 +262,9 @@ class Coordinator:
         driver = self._driver
         released = 0 if driver.model is None else driver.model.stored.step
         limits = driver.settings.round
-        return privacy_document(driver.plan, limits, driver.task, released, states)
+        return privacy_document(
+            driver.plan, limits, driver.task, released, states, self._settings.questions
+        )
 
     async def add_items(self, items: Sequence[str]) -> int:
         """New items get rows at once, and numbers in C with the next release.

@@ -15,6 +15,7 @@ import math
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
@@ -37,19 +38,22 @@ from fedrap_coordinator.rounds.releases import (
     check_settings,
     first_model,
     grown_model,
+    is_stale,
     load_model,
+    needs_state,
     next_model,
     plan_after,
     publish,
+    rescored_model,
     unscaled,
     with_state,
     without_state,
 )
-from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.settings import Adopted, Settings, adopted_settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import BrokenModel
-from fedrap_core.plan import Plan
+from fedrap_core.plan import Plan, Scoring
 from fedrap_core.privacy.mechanisms import NO_SETS
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire.authority import read_entry
@@ -76,9 +80,13 @@ class Learn(Protocol):
         settings: Settings,
         clip: float,
         attributes: Sequence[Attribute],
+        at: float,
         /,
     ) -> Model:
-        """The version after `model`; raises BrokenModel when the sum gives no usable C."""
+        """The version after `model`, of a round opened `at`.
+
+        Raises BrokenModel when the sum gives no usable C.
+        """
         ...
 
 
@@ -276,27 +284,57 @@ class RoundDriver:
         self._next_look = -math.inf
         await self.advance()
 
+    async def adopt_scoring(self, scoring: Scoring, entry: AuditEntry) -> None:
+        """These scalars are in force from now on.
+
+        Where no round is at work they are published at once, as a release of nothing else; else
+        the round's own release brings them.
+        """
+        own = self._settings.released_scoring()
+        assert isinstance(own, Scoring)
+        await self._store.adopt(
+            msgspec.json.encode(Adopted(instead_of=own, scoring=scoring)), entry
+        )
+        async with self._turn, self._store.alone() as mine:
+            if not mine:
+                return
+            await self._refresh()
+            if self.model is None or not self._is_idle() or self.model.message.scoring == scoring:
+                return
+            model = self.model
+            if model.common.sequence is not None:
+                model = with_state(model, await self._store.learner(model.stored.version))
+            made = await asyncio.to_thread(rescored_model, model, scoring)
+            said = AuditEntry(self._sources.clock(), "coordinator", "publish-scalars", "", "done")
+            await self._publish_again(made, model, said)
+
     async def _publish_items(self) -> None:
         """A release for a catalogue that changed, where no round will make one soon.
 
         Rounds bring new items with their releases. Where there is none, because the task is over,
         or nobody has a slot in the open one, what everybody knows is published again with rows for
-        the new items, under a new version of the same step; it costs no device anything.
+        the new items, under a new version of the same step; it costs no device anything. The same
+        where what was touched lately was long ago by now.
         """
         now = self._sources.monotonic()
         if self.model is None or now < self._next_look or not self._is_idle():
             return
         self._next_look = now + ITEM_SECONDS
-        if (await self._store.extent()).catalogue <= self.model.message.catalogue:
+        if not self._is_outdated(self.model, await self._store.extent()):
             return
         async with self._store.alone() as mine:
             if not mine:
                 return
             await self._refresh()
             extent = await self._store.extent()
-            if not self._is_idle() or extent.catalogue <= self.model.message.catalogue:
+            if not (self._is_idle() and self._is_outdated(self.model, extent)):
                 return
             await self._publish_grown(self.model, extent)
+
+    def _is_outdated(self, model: Model, extent: Extent) -> bool:
+        if extent.catalogue > model.message.catalogue:
+            return True
+        return is_stale(model, self._settings.method, self._sources.clock())
 
     def _is_idle(self) -> bool:
         """Is no release of a round to be expected, as far as one can tell?"""
@@ -305,12 +343,17 @@ class RoundDriver:
 
     async def _publish_grown(self, model: Model, extent: Extent) -> None:
         attributes = await self._store.shared_attributes(model.common.size)
-        if model.common.sequence is not None:
+        if needs_state(self._settings.method, model.common):
             model = with_state(model, await self._store.learner(model.stored.version))
-        made = await asyncio.to_thread(grown_model, model, extent, attributes)
-        made = await asyncio.to_thread(self._published, made, model, self._sources.clock())
+        now, method = self._sources.clock(), self._settings.method
+        made = await asyncio.to_thread(grown_model, model, extent, attributes, method, now)
         items = f"{extent.items - model.common.size} new"
         entry = AuditEntry(self._sources.clock(), "coordinator", "publish-items", items, "done")
+        await self._publish_again(made, model, entry)
+
+    async def _publish_again(self, made: Model, before: Model, entry: AuditEntry) -> None:
+        """A new version of the same step: what everybody knows, and something beside C."""
+        made = await asyncio.to_thread(self._published, made, before, self._sources.clock())
         try:
             await self._store.roll_back(made.stored, entry)
         except AlreadyReleased:  # another process was faster
@@ -319,7 +362,8 @@ class RoundDriver:
         await self._keep_entry(made)
         self.model = without_state(made)
         self._adopt(None)
-        log.info("items released", extra={"version": made.stored.version, "items": extent.items})
+        said = {"version": made.stored.version, "items": made.common.size, "why": entry.action}
+        log.info("released without a round", extra=said)
 
     async def run(self, tick: float) -> None:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""
@@ -421,7 +465,7 @@ class RoundDriver:
                 self._adopt(None)
             return
         # A kill -9 may have come before the last keys were destroyed.
-        await self._keys.tidy({self.round.seal_id})
+        await self._tidy({self.round.seal_id})
         due = self.round.tick(self.limits, self._timing.now(self.round))
         if due.phase is not self.round.phase and not await self._move(due.phase):
             return
@@ -451,7 +495,7 @@ class RoundDriver:
     async def _open_round(self) -> None:
         await self._follow_policy()
         if self.model is None or self.is_over:
-            await self._keys.tidy(set())
+            await self._tidy(set())
             return
         self._follow(plan_after(self.model, self._settings))
         stored, now = self.model.stored, self._sources.clock()
@@ -469,8 +513,13 @@ class RoundDriver:
             return
         self.helper_trouble = ""
         self._adopt(round_)
-        await self._keys.tidy({seal})
+        await self._tidy({seal})
         log.info("round opened", extra={"step": round_.step, "release": round_.release})
+
+    async def _tidy(self, named: set[bytes]) -> None:
+        """Destroy sealing keys that neither the round nor an open question names."""
+        if self._keys.has_retired:
+            await self._keys.tidy(named | await self._store.question_keys())
 
     async def _with_helper(self, round_: Round) -> Round:
         """With what its offers say of a second server; raises HelperAway, HelperRefused."""
@@ -564,12 +613,14 @@ class RoundDriver:
         )
         self._reached("summed")
         attributes = await self._store.shared_attributes(model.common.size)  # of items that are new
-        if model.common.sequence is not None:
+        if needs_state(self._settings.method, model.common):
             model = with_state(model, await self._store.learner(model.stored.version))
         total = unscaled(summed.total, self.plan.method)
+        settings = adopted_settings(self._settings, await self._store.adopted())
         made = await asyncio.to_thread(
-            self._learn, self.task, model, total, extent, self._settings, summed.clip, attributes
-        )
+            self._learn, self.task, model, total, extent, settings, summed.clip, attributes,
+            round_.opened_at,
+        )  # fmt: skip
         stored = dataclasses.replace(made.stored, updates=summed.updates)
         made = dataclasses.replace(made, stored=stored)
         self._reached("learnt")

@@ -24,14 +24,19 @@ from fedrap_coordinator.rounds.sequence_state import (
     grow_learner,
     learn_sequence,
     learner_after,
-    pack_learner,
     published,
+)
+from fedrap_coordinator.rounds.trend_state import (
+    join_state,
+    published_trend,
+    split_state,
 )
 from fedrap_coordinator.settings import Settings
 from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.model import CommonItems
 from fedrap_core.paper.averaging import average_step
 from fedrap_core.plan import (
+    DAY,
     OFF,
     AnyScoring,
     Method,
@@ -40,11 +45,13 @@ from fedrap_core.plan import (
     Scoring,
     SolveMethod,
     sequence_of,
+    trend_of,
 )
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.sequence.server_step import SequenceLearner, start_learner
 from fedrap_core.solve.server_step import Learner, RoundSum, learn_step, withheld_rows
 from fedrap_core.sparse import RowPart
+from fedrap_core.trend import TrendState, faded_trend, follow_trend
 from fedrap_core.wire.authority import entry_digest, sign_release
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
@@ -85,17 +92,26 @@ def with_state(model: Model, learner: bytes | None) -> Model:
     return replace(model, stored=replace(model.stored, learner=learner))
 
 
+def needs_state(method: Method, common: CommonItems) -> bool:
+    """Does a step from this release, or one that takes it up again, start from a kept state?"""
+    return common.sequence is not None or trend_of(method) is not None
+
+
 def without_state(model: Model) -> Model:
     """As it is held for serving."""
     return with_state(model, None)
 
 
 def unscaled(total: RoundSum, method: Method) -> RoundSum:
-    """A round's sum with the sequence part as devices computed it, before the plan's scale."""
-    part = sequence_of(method)
-    if part is None:
-        return total
-    parts = tuple(RowPart(one.rows, one.values / part.scale) for one in total.parts)
+    """A round's sum as devices computed it, before the plan's scales; the trend's part apart."""
+    part, trend, parts = sequence_of(method), trend_of(method), total.parts
+    if trend is not None:
+        *others, last = parts
+        parts = tuple(others)
+        lately = RowPart(last.rows, last.values / trend.scale)
+        total = replace(total, lately=lately, lately_spread=total.spread / trend.scale)
+    if part is not None:
+        parts = tuple(RowPart(one.rows, one.values / part.scale) for one in parts)
     return replace(total, parts=parts)
 
 
@@ -180,11 +196,13 @@ def restored_model(
     if fresh > 0:
         rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, attributes))
     sequence, learner = past.common.sequence, None
+    trend, kept = split_state(old.learner)
     if sequence is not None:
-        state = learner_after(old.learner, sequence, old.step)
-        state = grow_learner(state, size, attributes)
-        sequence, learner = published(state), pack_learner(state)
-    common, latest = CommonItems(version, rows, sequence), model.message
+        state = learner_after(kept, sequence, old.step)
+        learner = grow_learner(state, size, attributes)
+        sequence = published(learner)
+    lately = published_trend(trend, size)
+    common, latest = CommonItems(version, rows, sequence, lately), model.message
     shown = served_rows(past.message.withheld, past.common.size)
     withheld = np.zeros(common.size, dtype=np.bool_)
     withheld[: past.common.size] = ~shown
@@ -195,20 +213,48 @@ def restored_model(
     )  # fmt: skip
     stored = StoredRelease(
         version, step, old.devices, encode(message), old.gram, old.version, support=old.support,
-        learner=learner,
+        learner=join_state(trend, learner),
     )  # fmt: skip
     return _unsigned(stored, common, message)
 
 
-def grown_model(model: Model, extent: Extent, attributes: Sequence[Attribute] = ()) -> Model:
+def grown_model(
+    model: Model,
+    extent: Extent,
+    attributes: Sequence[Attribute] = (),
+    method: Method | None = None,
+    at: float = 0.0,
+) -> Model:
     """`model` again under the next version, with rows for the items that came since.
 
-    The step stays; it is made of what was published, and so costs nobody anything.
+    The step stays; it is made of what was published, and so costs nobody anything. With a `method`
+    that has a trend, what was touched lately has faded to `at`.
     """
     message = msgspec.structs.replace(model.message, catalogue=extent.catalogue)
     size = max(extent.items, model.common.size)
-    target = replace(model, message=message)
-    return restored_model(target, model.stored, attributes, size)
+    stored, wanted = model.stored, None if method is None else trend_of(method)
+    trend, rest = split_state(stored.learner)
+    if trend is not None and wanted is not None:
+        faded = faded_trend(trend, at, wanted.half_days)
+        stored = replace(stored, learner=(join_state(faded, None) or b"") + (rest or b""))
+    return restored_model(replace(model, message=message), stored, attributes, size)
+
+
+def is_stale(model: Model, method: Method, now: float) -> bool:
+    """Has the trend of a release halved since it was made? Rounds may have ended."""
+    wanted, made_at = trend_of(method), model.stored.facts.made_at
+    if wanted is None or model.common.trend is None:
+        return False
+    return now - made_at >= DAY * wanted.half_days
+
+
+def rescored_model(model: Model, scoring: Scoring) -> Model:
+    """`model` again under the next version, with other scalars; nothing else changes."""
+    again = restored_model(model, model.stored)
+    m, common = again.message, again.common
+    withheld = ~served_rows(m.withheld, m.size)
+    message = pack_release(m.task, m.step, common, m.catalogue, scoring, m.clip, withheld)
+    return _unsigned(replace(again.stored, body=encode(message)), common, message)
 
 
 def _scoring_of(latest: Release, past: Release) -> AnyScoring:
@@ -286,11 +332,13 @@ def next_model(
     settings: Settings,
     clip: float = 0.0,
     attributes: Sequence[Attribute] = (),
+    at: float = 0.0,
 ) -> Model:
     """The version after `model`: one step, new items where their neighbours are, quantised.
 
     An item that is like no other starts as a row of zeros, which scores nothing until devices that
-    touched the item have taught it something.
+    touched the item have taught it something. `at` is when the round was opened: what was touched
+    lately fades with it, and a step that is made again has the same numbers.
 
     Raises:
         BrokenModel: the sum gives no usable C.
@@ -310,14 +358,21 @@ def next_model(
     if fresh > 0:
         rows = _grown(rows, start_rows(learnt.common, fresh, attributes))
     made = _Next(model.stored.version + 1, step, total.devices, clip)
-    learner = _learnt_sequence(model, total, settings, learnt)
+    trend, kept = split_state(model.stored.learner)
+    learner = _learnt_sequence(model, kept, total, settings, learnt)
     if learner is not None:
         learner = grow_learner(learner, rows.shape[0], attributes)
-    return _build(task, made, extent.catalogue, rows, learnt, settings, learner)
+    if (wanted := trend_of(settings.method)) is None:
+        trend = None
+    elif total.lately is not None:
+        trend = follow_trend(
+            trend, total.lately, total.lately_spread, at, wanted.half_days, rows.shape[0]
+        )
+    return _build(task, made, extent.catalogue, rows, learnt, settings, learner, trend)
 
 
 def _learnt_sequence(
-    model: Model, total: RoundSum, settings: Settings, learnt: Learner
+    model: Model, kept: bytes | None, total: RoundSum, settings: Settings, learnt: Learner
 ) -> SequenceLearner | None:
     """The sequence part after a round; a new one where `model` has none that fits."""
     wanted, rows = sequence_of(settings.method), model.common.sequence
@@ -326,7 +381,7 @@ def _learnt_sequence(
     if rows is None or not fits(rows, wanted):
         rng = np.random.default_rng([settings.seed, model.stored.step])
         return start_learner(model.common.size, wanted, settings.sequence, rng)
-    learner = learner_after(model.stored.learner, rows, model.stored.step)
+    learner = learner_after(kept, rows, model.stored.step)
     if not total.parts:  # the round was opened without it
         return learner
     return learn_sequence(
@@ -365,10 +420,12 @@ def _build(
     learnt: Learner | None,
     settings: Settings,
     learner: SequenceLearner | None,
+    trend: TrendState | None = None,
 ) -> Model:
     """`learnt` is None for the first one, which withholds nothing: it has learnt nothing."""
     sequence = None if learner is None else published(learner)
-    common = CommonItems(made.version, rows, sequence)
+    lately = published_trend(trend, rows.shape[0])
+    common = CommonItems(made.version, rows, sequence, lately)
     withheld, gram, support = None, None, None
     if learnt is not None:
         gram, support = _to_bytes(learnt.gram), _to_bytes(learnt.support)
@@ -379,7 +436,7 @@ def _build(
     )
     stored = StoredRelease(
         made.version, made.step, made.devices, encode(message), gram, support=support,
-        learner=None if learner is None else pack_learner(learner),
+        learner=join_state(trend, learner),
     )  # fmt: skip
     return _unsigned(stored, common, message)
 

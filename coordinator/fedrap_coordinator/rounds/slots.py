@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 
 from fedrap_coordinator.domain import retry_hints
+from fedrap_coordinator.domain.charges import until_renewed
 from fedrap_coordinator.domain.decisions import (
     SlotRequest,
     SlotResult,
@@ -27,7 +29,7 @@ from fedrap_coordinator.rounds.releases import Model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_core.errors import FedRapError
-from fedrap_core.plan import OFF
+from fedrap_core.plan import DAY, OFF
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.codec import decode, decode_value, encode_value
@@ -174,6 +176,7 @@ class Slots:
                 again = SlotRequest(request.device)  # its nonce is counted
                 result, counts = await self._ingest.assign_slot(round_id, again, self._rule())
                 driver.see(round_id, counts)
+            self._refuse_spent(result)
             _refuse_for_good(result)
             if context is not None and not fits:
                 current = context.offer.release
@@ -191,6 +194,20 @@ class Slots:
         if driver.is_over and driver.round is None:
             raise Refusal(problems.TASK_OVER)
         raise self._later(result)
+
+    def _refuse_spent(self, result: SlotResult) -> None:
+        """Who has spent K in this window is told the one date on which it may take part again."""
+        known, now = result.device, self._sources.clock()
+        if result.problem is not problems.BUDGET_SPENT or known is None:
+            return
+        left = until_renewed(known, now, self._driver.plan.privacy)
+        if left is not None:
+            days = math.ceil(left / DAY)
+            raise Refusal(
+                problems.BUDGET_SPENT,
+                f"this device has taken part as often as it may; again in {days} days",
+                retry_after=left + self._settings.serve.retry_seconds * self._sources.uniform(),
+            )
 
     def _later(self, result: SlotResult) -> Refusal:
         """When it could help to ask again."""

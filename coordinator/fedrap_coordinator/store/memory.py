@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
 from fedrap_coordinator.domain import decisions
+from fedrap_coordinator.domain.charges import DIGITS, counted, edge
 from fedrap_coordinator.domain.decisions import (
     SlotRequest,
     SlotResult,
@@ -18,6 +19,13 @@ from fedrap_coordinator.domain.decisions import (
     SubmissionResult,
 )
 from fedrap_coordinator.domain.privacy_audit import with_costs
+from fedrap_coordinator.domain.questions import (
+    ENDED,
+    GivenAnswer,
+    QuestionRow,
+    QuestionState,
+    decide_answer,
+)
 from fedrap_coordinator.domain.records import (
     AT_ONCE,
     AdminRecord,
@@ -48,6 +56,7 @@ from fedrap_core.participation import why_not
 from fedrap_core.plan import Privacy
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import read_entry
+from fedrap_core.wire.problems import Problem
 
 CHUNK = 64  # sealed bodies read at once
 MANY = 4096  # rows without a body
@@ -94,9 +103,12 @@ class MemoryStore:
     _attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     _refusals: dict[bytes, Counter[str]] = field(default_factory=dict)
     _quality: dict[tuple[int, str], Quality] = field(default_factory=dict)
+    _questions: dict[bytes, QuestionRow] = field(default_factory=dict)
+    _answers: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)  # by question
     _secrets: dict[str, bytes] = field(default_factory=dict)
     _task: bytes | None = None
     _policy: bytes | None = None
+    _adopted: bytes | None = None
     _assigned: dict[bytes, set[bytes]] = field(default_factory=dict)
     _updates: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)
 
@@ -134,6 +146,13 @@ class MemoryStore:
         if mine:
             self._policy = policy
         return self._written(audit, mine)
+
+    async def adopted(self) -> bytes | None:
+        return self._adopted
+
+    async def adopt(self, scalars: bytes, audit: AuditEntry | None = None) -> None:
+        self._adopted = scalars
+        self._written(audit, True)
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         return self._secrets.setdefault(name, fresh)
@@ -436,6 +455,73 @@ class MemoryStore:
         order = sorted(self._quality.values(), key=lambda one: (-one.version, one.metric))
         return order[:count]
 
+    async def add_question(self, row: QuestionRow, audit: AuditEntry | None = None) -> None:
+        self._questions[row.id], self._answers[row.id] = row, {}
+        self._written(audit, True)
+
+    async def questions(self, count: int, only_open: bool = False) -> Sequence[QuestionRow]:
+        found = sorted(self._questions.values(), key=lambda one: (-one.asked_at, one.id))
+        return [one for one in found if not (only_open and one.state in ENDED)][:count]
+
+    async def question(self, question_id: bytes) -> QuestionRow | None:
+        return self._questions.get(question_id)
+
+    async def question_keys(self) -> frozenset[bytes]:
+        return frozenset(one.seal_id for one in self._questions.values() if one.state not in ENDED)
+
+    async def add_answer(
+        self, question_id: bytes, given: GivenAnswer, now: float, since: float = 0.0
+    ) -> Problem | None:
+        row, kept = self._questions.get(question_id), self._answers.get(question_id, {})
+        before = kept.get(given.device)
+        decision = decide_answer(
+            given,
+            row,
+            self._devices.get(given.device),
+            None if before is None else before.digest,
+            sum(
+                given.device in others and self._questions[name].asked_at >= since
+                for name, others in self._answers.items()
+            ),
+            now,
+        )
+        if decision.device is not None:
+            self._devices[given.device] = decision.device
+        if decision.is_new and row is not None:
+            kept[given.device] = _Kept(given.digest, given.body)
+            self._questions[question_id] = replace(row, answers=row.answers + 1)
+        return decision.problem
+
+    async def note_question(self, question_id: bytes, purpose: str, was: str) -> bool:
+        row = self._questions[question_id]
+        if row.purpose != was:
+            return False
+        self._questions[question_id] = replace(row, purpose=purpose)
+        return True
+
+    async def sealed_answers(self, question_id: bytes) -> AsyncIterator[Sequence[bytes]]:
+        kept = self._answers[question_id]
+        bodies = [body for name in sorted(kept) if (body := kept[name].body) is not None]
+        for start in range(0, len(bodies), CHUNK):
+            yield bodies[start : start + CHUNK]
+
+    async def end_question(
+        self,
+        question_id: bytes,
+        state: QuestionState,
+        was: QuestionState,
+        total: bytes = b"",
+        now: float | None = None,
+    ) -> bool:
+        row = self._questions[question_id]
+        if row.state is not was:
+            return False
+        self._questions[question_id] = replace(row, state=state, total=total, closed_at=now)
+        if state in ENDED:
+            for one in self._answers[question_id].values():
+                one.body = None
+        return True
+
     async def add_items(self, items: Sequence[str]) -> int:
         before = len(self._items)
         back = [name for name in items if self._items.get(name)]
@@ -579,7 +665,12 @@ class MemoryStore:
         new = [one.first_step for one in known if _state(one, step, rule, now) == "waiting"]
         first = min((one for one in new if one > step), default=0)
         states = DeviceStates(**sums, charged=dict(sorted(charged.items())), first_free=first)
-        return with_costs(states, spent, rule)
+        return with_costs(states, spent, rule, _dearest(known, rule, now))
+
+
+def _dearest(known: Iterable[DeviceRecord], rule: Privacy, now: float) -> float:
+    inside = (one for one in known if one.charges[:DIGITS] > edge(now, rule))
+    return max((one.dearest for one in inside), default=0.0)
 
 
 def _state(known: DeviceRecord, step: int, rule: Privacy, now: float) -> str:
@@ -590,7 +681,7 @@ def _state(known: DeviceRecord, step: int, rule: Privacy, now: float) -> str:
         return "expired"
     if known.last_step == step:  # it has its slot
         return "resting"
-    problem = why_not(known.last_step, known.participations, step, rule)
+    problem = why_not(known.last_step, counted(known, now, rule), step, rule)
     if problem is None:
         problem = decisions.why_too_new(
             known.first_step, known.not_before, known.free_at, step, now

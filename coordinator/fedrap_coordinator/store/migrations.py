@@ -16,6 +16,7 @@ import msgpack
 import numpy as np
 import sqlalchemy as sa
 
+from fedrap_coordinator.domain.charges import with_charge
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.store import schema as t
 from fedrap_core.errors import FedRapError
@@ -168,6 +169,42 @@ def to_schema_10(db: sa.Connection) -> None:
         )
 
 
+def to_schema_11(db: sa.Connection) -> None:
+    """When each device was charged and what for, from the rounds that it has a slot in.
+
+    Charges whose round is gone count as of the latest time that the database knows: a window that
+    begins later than it did claims nothing that does not hold.
+    """
+    if not _has_column(db, t.device.c.charges):
+        _run(
+            db,
+            "ALTER TABLE device ADD COLUMN charges TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE device ADD COLUMN dearest FLOAT NOT NULL DEFAULT 0",
+        )
+    a, r, d = t.assignment.c, t.round_.c, t.device.c
+    rounds = {
+        bytes(row.id): (row.step, row.opened_at, _cost(bytes(row.plan)))
+        for row in db.execute(sa.select(r.id, r.step, r.opened_at, r.plan))
+    }
+    latest = max((at for _, at, _ in rounds.values()), default=0.0)
+    known = sa.select(d.id, d.participations).where(d.participations > 0)
+    for device in db.execute(known).all():
+        steps: dict[int, tuple[float, float]] = {}  # when it was first charged, and the dearest
+        for place in db.scalars(sa.select(a.round_id).where(a.device_id == device.id)):
+            if (found := rounds.get(bytes(place))) is not None:
+                step, at, cost = found
+                before = steps.get(step, (at, cost))
+                steps[step] = min(at, before[0]), max(cost, before[1])
+        made = [steps[step] for step in sorted(steps)]
+        made += [(latest, math.inf)] * (device.participations - len(made))
+        charges = ""
+        for at, cost in made:
+            charges = with_charge(charges, at, cost)
+        most = max(cost for _, cost in made)
+        values = {"charges": charges, "dearest": most}
+        db.execute(t.device.update().where(d.id == device.id).values(values))
+
+
 def _cost(plan: bytes) -> float:
     try:
         return step_cost(decode_value(Plan, plan).privacy.charged_noise)
@@ -191,6 +228,7 @@ STEPS: dict[int, Callable[[sa.Connection], None]] = {
     8: to_schema_8,
     9: to_schema_9,
     10: to_schema_10,
+    11: to_schema_11,
     12: to_schema_12,
 }
 

@@ -18,6 +18,7 @@ from fedrap_coordinator.domain.decisions import (
     Submission,
     SubmissionResult,
 )
+from fedrap_coordinator.domain.questions import GivenAnswer, QuestionRow, QuestionState
 from fedrap_coordinator.domain.records import (
     AT_ONCE,
     AdminRecord,
@@ -44,6 +45,7 @@ from fedrap_coordinator.domain.records import (
 )
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
 from fedrap_core.plan import Privacy
+from fedrap_core.wire.problems import Problem
 
 
 class Store(Protocol):
@@ -92,6 +94,14 @@ class Store(Protocol):
         self, policy: bytes, *, was: bytes, audit: AuditEntry | None = None
     ) -> Awaitable[bool]:
         """Another policy is in force from now on; False when `was` is not in force any more."""
+        ...
+
+    def adopted(self) -> Awaitable[bytes | None]:
+        """The scalars that votes chose last, as the coordinator wrote them down."""
+        ...
+
+    def adopt(self, scalars: bytes, audit: AuditEntry | None = None) -> Awaitable[None]:
+        """These are chosen from now on."""
         ...
 
     def secret(self, name: str, fresh: bytes) -> Awaitable[bytes]:
@@ -283,6 +293,55 @@ class Store(Protocol):
 
     def quality(self, count: int) -> Awaitable[Sequence[Quality]]:
         """The last numbers, the newest version first."""
+        ...
+
+    # Questions about quality.
+
+    def add_question(self, row: QuestionRow, audit: AuditEntry | None = None) -> Awaitable[None]:
+        """Keep a new question; it is open from now on."""
+        ...
+
+    def questions(self, count: int, only_open: bool = False) -> Awaitable[Sequence[QuestionRow]]:
+        """The last questions, the newest first; or only those that are not over."""
+        ...
+
+    def question(self, question_id: bytes) -> Awaitable[QuestionRow | None]:
+        """One of them."""
+        ...
+
+    def question_keys(self) -> Awaitable[frozenset[bytes]]:
+        """The sealing keys that questions name which are not over."""
+        ...
+
+    def add_answer(
+        self, question_id: bytes, given: GivenAnswer, now: float, since: float = 0.0
+    ) -> Awaitable[Problem | None]:
+        """Count the nonce and keep the sealed answer, or say why not; the same again is fine.
+
+        Answers to questions that were asked before `since` are no longer in the device's budget.
+        """
+        ...
+
+    def note_question(self, question_id: bytes, purpose: str, was: str) -> Awaitable[bool]:
+        """Another word for why it was asked; False when `was` is not its word any more."""
+        ...
+
+    def sealed_answers(self, question_id: bytes) -> AsyncIterator[Sequence[bytes]]:
+        """The sealed answers to a question in order of device, in bounded chunks."""
+        ...
+
+    def end_question(
+        self,
+        question_id: bytes,
+        state: QuestionState,
+        was: QuestionState,
+        total: bytes = b"",
+        now: float | None = None,
+    ) -> Awaitable[bool]:
+        """Move a question on; False when it is not in `was` any more.
+
+        At its end the noised sum is kept and the sealed answers are destroyed.
+        """
         ...
 
     # The catalogue.

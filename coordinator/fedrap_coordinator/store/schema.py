@@ -41,6 +41,9 @@ device = sa.Table(
     sa.Column("revoked_at", sa.Float),
     sa.Column("spent", sa.Float, nullable=False, server_default="0"),  # mu^2, by the rules of then
     sa.Column("last_cost", sa.Float, nullable=False, server_default="0"),  # of last_step
+    # When it was charged and what for, the newest first: domain/charges.py.
+    sa.Column("charges", sa.Text, nullable=False, server_default=""),
+    sa.Column("dearest", sa.Float, nullable=False, server_default="0"),  # mu^2, in the window
 )
 
 round_ = sa.Table(
@@ -169,6 +172,32 @@ quality = sa.Table(  # what somebody measured of a release, elsewhere
     sa.Column("value", sa.Float, nullable=False),
     sa.Column("at", sa.Float, nullable=False),
     sa.Column("note", sa.String(100), nullable=False),
+)
+
+question = sa.Table(  # what devices were asked of quality, and the noised sum of their answers
+    "question",
+    metadata,
+    sa.Column("id", sa.LargeBinary(16), primary_key=True),
+    sa.Column("signed", sa.LargeBinary, nullable=False),  # as devices get it
+    sa.Column("seal_id", sa.LargeBinary(8), nullable=False),
+    sa.Column("asked_at", sa.Float, nullable=False),
+    sa.Column("ends_at", sa.Float, nullable=False),
+    sa.Column("most", sa.Integer, nullable=False),
+    sa.Column("budget", sa.Integer, nullable=False),
+    sa.Column("purpose", sa.String(2000), nullable=False),
+    sa.Column("state", sa.String(12), nullable=False, index=True),
+    sa.Column("answers", sa.Integer, nullable=False),
+    sa.Column("total", sa.LargeBinary, nullable=False),
+    sa.Column("closed_at", sa.Float),
+)
+
+answer = sa.Table(  # who has answered, once and for all
+    "answer",
+    metadata,
+    sa.Column("question_id", sa.LargeBinary(16), primary_key=True),
+    sa.Column("device_id", sa.LargeBinary(16), primary_key=True, index=True),
+    sa.Column("digest", sa.LargeBinary(32), nullable=False),
+    sa.Column("body", sa.LargeBinary),  # sealed; NULL once the question is over
 )
 
 issuer = sa.Table(  # an app's backend that signs enrolment tokens

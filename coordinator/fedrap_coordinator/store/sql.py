@@ -22,7 +22,14 @@ from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.domain.records import AuditEntry, Charge, Counts
 from fedrap_coordinator.errors import StoreGone, StoreUnavailable
 from fedrap_coordinator.store import schema as t
-from fedrap_coordinator.store import sql_admin, sql_devices, sql_items, sql_releases, sql_rounds
+from fedrap_coordinator.store import (
+    sql_admin,
+    sql_devices,
+    sql_items,
+    sql_questions,
+    sql_releases,
+    sql_rounds,
+)
 from fedrap_coordinator.store.engine import (
     CONNECTIONS,
     READS,
@@ -78,6 +85,17 @@ def _change_policy(
         t.meta.update().where(m.name == "policy", m.value == was).values(value=policy)
     )
     return sql_admin.audited(db, audit, changed.rowcount == 1)
+
+
+def _adopted(db: sa.Connection) -> bytes | None:
+    kept = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "adopted"))
+    return None if kept is None else bytes(kept)
+
+
+def _adopt(db: sa.Connection, scalars: bytes, audit: AuditEntry | None = None) -> None:
+    insert_once(db, t.meta, name="adopted", value=scalars)
+    db.execute(t.meta.update().where(t.meta.c.name == "adopted").values(value=scalars))
+    sql_admin.audited(db, audit, None)
 
 
 def _secret(db: sa.Connection, name: str, fresh: bytes) -> bytes:
@@ -251,6 +269,8 @@ class SqlStore:
     secret = transaction(_secret)
     policy = transaction(_policy)
     change_policy = transaction(_change_policy)
+    adopted = reading(_adopted)
+    adopt = transaction(_adopt)
     counts = reading(_counts)
 
     add_tokens = transaction(sql_devices.add_tokens)
@@ -284,6 +304,14 @@ class SqlStore:
     add_quality = transaction(sql_releases.add_quality)
     quality = reading(sql_releases.quality)
 
+    add_question = transaction(sql_questions.add_question)
+    questions = reading(sql_questions.questions)
+    question = reading(sql_questions.question)
+    question_keys = reading(sql_questions.question_keys)
+    add_answer = transaction(sql_questions.add_answer)
+    note_question = transaction(sql_questions.note_question)
+    end_question = transaction(sql_questions.end_question)
+
     add_items = transaction(sql_items.add_items)
     import_items = transaction(sql_items.import_items)
     retire_items = transaction(sql_items.retire_items)
@@ -316,6 +344,14 @@ class SqlStore:
             if len(rows) < MANY:
                 return
             after = rows[-1].device
+
+    async def sealed_answers(self, question_id: bytes) -> AsyncIterator[Sequence[bytes]]:
+        after = b""
+        while rows := await self.read(sql_questions.sealed_after, question_id, after, CHUNK):
+            yield [body for _, body in rows]
+            if len(rows) < CHUNK:
+                return
+            after = rows[-1][0]
 
     async def sealed_updates(self, round_id: bytes) -> AsyncIterator[Sequence[bytes]]:
         after = b""

@@ -6,6 +6,7 @@ Where a function takes an `audit`, that row is written in the same transaction, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -13,6 +14,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from fedrap_coordinator.domain import charges
 from fedrap_coordinator.domain.privacy_audit import with_costs
 from fedrap_coordinator.domain.records import (
     AdminRecord,
@@ -162,12 +164,19 @@ def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> De
     Independent of `participation.why_not` on purpose, and tested against it.
     """
     d, cap, separation = t.device.c, rule.cap, rule.separation
+    spent_all = d.participations >= cap
+    inside: sa.ColumnElement[bool] = sa.literal(True)  # was it charged within the window?
+    if math.isfinite(rule.window):
+        out = charges.edge(now, rule)
+        newest = 1 + charges.WIDTH * (cap - 1)  # where the K-th newest charge begins
+        spent_all = sa.func.substr(d.charges, newest, charges.DIGITS) > out
+        inside = sa.func.substr(d.charges, 1, charges.DIGITS) > out
     waiting = sa.or_(d.not_before > now, sa.and_(d.first_step > step, d.free_at > now))
     state = sa.case(
         (d.revoked_at.is_not(None), "revoked"),
         (d.valid_until <= now, "expired"),
         (sa.and_(d.last_step.is_not(None), d.last_step == step), "resting"),
-        (d.participations >= cap, "spent"),
+        (spent_all, "spent"),
         (sa.and_(d.last_step.is_not(None), d.last_step > step - separation), "resting"),
         (waiting, "waiting"),
         else_="ready",
@@ -175,10 +184,11 @@ def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> De
     counted = sa.select(
         state, d.participations, sa.func.count().label("n"), sa.func.max(d.spent).label("spent"),
         sa.func.min(sa.case((d.first_step > step, d.first_step))).label("first"),
+        sa.func.max(sa.case((inside, d.dearest), else_=0.0)).label("dearest"),
     )  # fmt: skip
     sums: dict[str, int] = {}
     charged: dict[int, int] = {}
-    first = 0
+    first, dearest = 0, 0.0
     spent: dict[int, float] = {}  # participations -> mu^2 of the device that has most
     for row in db.execute(counted.group_by(state, d.participations)):
         sums[row.state] = sums.get(row.state, 0) + row.n
@@ -186,6 +196,6 @@ def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> De
         if row.state == "waiting" and row.first is not None:
             first = min(first or row.first, row.first)
         spent[row.participations] = max(spent.get(row.participations, 0.0), row.spent)
-    return with_costs(
-        DeviceStates(**sums, charged=dict(sorted(charged.items())), first_free=first), spent, rule
-    )
+        dearest = max(dearest, row.dearest)
+    states = DeviceStates(**sums, charged=dict(sorted(charged.items())), first_free=first)
+    return with_costs(states, spent, rule, dearest)

@@ -159,6 +159,7 @@ def charge(db: sa.Connection, devices: Iterable[DeviceRecord]) -> None:
         {
             "device": one.id, "nonce": one.last_nonce, "times": one.participations,
             "step": one.last_step, "cost": one.spent, "last": one.last_cost,
+            "charged": one.charges, "most": one.dearest,
         }
         for one in devices
     ]  # fmt: skip
@@ -175,6 +176,8 @@ _CHARGE = (
         last_step=sa.bindparam("step"),
         spent=sa.bindparam("cost"),
         last_cost=sa.bindparam("last"),
+        charges=sa.bindparam("charged"),
+        dearest=sa.bindparam("most"),
     )
 )
 

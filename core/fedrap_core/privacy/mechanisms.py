@@ -113,12 +113,28 @@ def _standard_normal(
     key: bytes, step: int, size: int, coefficients: Sequence[float], made_of: bytes
 ) -> npt.NDArray[np.float64]:
     """Z_t. Other coefficients or updates give another stream: no draw covers two sums."""
-    if len(key) != NOISE_KEY_BYTES:
-        raise ValueError(f"a noise key has {NOISE_KEY_BYTES} bytes")
     strategy = struct.pack(f"<{len(coefficients)}d", *coefficients)
     info = b"fedrap/1 noise %d " % step + strategy
     if made_of:
         info += b" of " + made_of
+    return _normal_of(key, info, size)
+
+
+def question_noise(
+    key: bytes, question: bytes, made_of: bytes, size: int, stddev: float
+) -> npt.NDArray[np.float64]:
+    """The noise on the sum of answers to a question: (size,).
+
+    Only the key, the question's id and the digest of the answers that were summed decide it, for
+    the same reasons as with a release.
+    """
+    return stddev * _normal_of(key, b"fedrap/1 answers " + question + b" of " + made_of, size)
+
+
+def _normal_of(key: bytes, info: bytes, size: int) -> npt.NDArray[np.float64]:
+    """Independent N(0, 1) from a stream that only key and `info` decide."""
+    if len(key) != NOISE_KEY_BYTES:
+        raise ValueError(f"a noise key has {NOISE_KEY_BYTES} bytes")
     derived = HKDF(algorithm=SHA256(), length=44, salt=None, info=info).derive(key)
     pairs = (size + 1) // 2
     nonce = bytes(4) + derived[32:]  # the block counter starts at 0, or it could overflow

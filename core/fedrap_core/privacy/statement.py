@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fedrap_core.plan import Privacy
+from fedrap_core.plan import DAY, Privacy
 from fedrap_core.privacy.accounting import charged_epsilon, gaussian_epsilon, step_cost
 
 UNIT = "one device with everything it ever recorded"
@@ -35,16 +35,29 @@ TRUSTED_PAIR = (
     Trust("the helper alone", "that somebody took part; random numbers, and its own share of sums"),
     Trust("other users and the public", "nothing: they see releases, with the noise of both"),
 )  # fmt: skip
+WINDOWS = (2, 5, 10)  # whose composition is stated
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """What several windows in a row cost a device that takes part as often as it may in each."""
+
+    windows: int
+    epsilon: float
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A policy as people can check it. `mu` and `epsilon` are infinite without noise."""
+    """A policy as people can check it. `mu` and `epsilon` are infinite without noise.
+
+    With a window they are of any window; `lifetime` has the price of several.
+    """
 
     unit: str
     adjacency: str
     separation: int  # b, in released steps
     cap: int  # K
+    window_days: float | None  # in which K rounds may be joined; None: in all of a life
     noise: float  # z
     coefficients: tuple[float, ...]  # c; (1,) is independent noise
     clip: float  # S
@@ -55,6 +68,7 @@ class Statement:
     epsilon: float  # charged to such a device, unamplified
     assumptions: tuple[str, ...]
     trusted: tuple[Trust, ...]
+    lifetime: tuple[Lifetime, ...] = ()  # empty where K is for a life
 
 
 def state_policy(rule: Privacy, promised: float = 0.0) -> Statement:
@@ -66,10 +80,11 @@ def state_policy(rule: Privacy, promised: float = 0.0) -> Statement:
     under_rule = rule.cap * step_cost(rule.charged_noise)
     mu = math.sqrt(max(under_rule, promised))
     return Statement(
-        unit=UNIT,
+        unit=UNIT if math.isinf(rule.window) else _unit(rule),
         adjacency=ADJACENCY,
         separation=rule.separation,
         cap=rule.cap,
+        window_days=None if math.isinf(rule.window) else rule.window / DAY,
         noise=rule.noise,
         coefficients=rule.coefficients,
         clip=rule.clip,
@@ -80,7 +95,17 @@ def state_policy(rule: Privacy, promised: float = 0.0) -> Statement:
         epsilon=gaussian_epsilon(mu, rule.delta),
         assumptions=_assumptions(rule, promised > under_rule * (1 + 1e-9)),
         trusted=tuple(Trust(who, what) for who, what in TRUSTED),
+        lifetime=() if math.isinf(rule.window) else _lifetime(mu, rule.delta),
     )
+
+
+def _unit(rule: Privacy) -> str:
+    return f"one device with everything it contributes in any {rule.window / DAY:g} days"
+
+
+def _lifetime(mu: float, delta: float) -> tuple[Lifetime, ...]:
+    """mu^2 adds up over windows: no two participations overlap, on whichever side of a border."""
+    return tuple(Lifetime(n, gaussian_epsilon(math.sqrt(n) * mu, delta)) for n in WINDOWS)
 
 
 def epsilon_against(rule: Privacy, promised: float = 0.0) -> dict[str, float]:
@@ -106,9 +131,22 @@ def guarantee_in_words(rule: Privacy) -> str:
     if rule.noise == 0:
         return "no privacy guarantee: noise is 0, sums are published as they are"
     epsilon = charged_epsilon(rule.cap, rule.charged_noise, rule.delta)
-    return (
+    said = (
         f"epsilon {epsilon:.1f} at delta {rule.delta:.2g} for a device that joins {rule.cap} rounds"
     )
+    if math.isinf(rule.window):
+        return said
+    last = state_policy(rule).lifetime[-1]
+    return (
+        f"{said} in any {rule.window / DAY:g} days; over {last.windows} such windows epsilon "
+        f"{last.epsilon:.1f}"
+    )
+
+
+def _when(rule: Privacy) -> str:
+    if math.isinf(rule.window):
+        return ""
+    return f" whose rounds it joined within {rule.window / DAY:g} days"
 
 
 def _assumptions(rule: Privacy, other_rules: bool) -> tuple[str, ...]:
@@ -116,8 +154,8 @@ def _assumptions(rule: Privacy, other_rules: bool) -> tuple[str, ...]:
         return ("noise is 0: there is no privacy guarantee",)
     found = [
         "nothing is assumed about who takes part when, and nothing is gained from sampling",
-        f"no device is in more than {rule.cap} releases, nor in two less than {rule.separation} "
-        "steps apart; the coordinator and the device both see to it",
+        f"no device is in more than {rule.cap} releases{_when(rule)}, nor in two less than "
+        f"{rule.separation} steps apart; the coordinator and the device both see to it",
         "the aggregator clips every update, adds the noise and lets nobody see a sum without it",
         "every release was made under this policy, and a person has one device"
         if not other_rules

@@ -140,6 +140,8 @@ class RoundSum:
     bound: float = math.inf  # the longest row of one device; inf: not known, no support is counted
     spread: float = 0.0  # standard deviation of the noise in each number
     parts: tuple[RowPart, ...] = ()  # of the plan's other parts, in their order
+    lately: RowPart | None = None  # touches of the trend, once `unscaled` took them out of `parts`
+    lately_spread: float = 0.0  # standard deviation of the noise in each of them
 
 
 def share_of_zeros(learning: Learning, step: int) -> float:

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import msgspec
 
-from fedrap_core.plan import OFF, AnyScoring, Dim, Off
+from fedrap_core.plan import OFF, AnyScoring, Count, Dim, Off
+from fedrap_core.questions.gains import Metric
 
 Id16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 KeyId = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
@@ -26,6 +27,9 @@ MOST_ENTRIES = 200  # of the log of releases in one message
 MOST_PUBLIC = 16  # attributes of items that devices get
 PAGE_ROWS = 1024  # items at most in one page of attributes
 MOST_ATTRIBUTE_BYTES = 64 * 1024 * 1024  # of all pages together
+MOST_RELEASES = 8  # that one question asks about
+MOST_VARIANTS = 16  # candidates of one question
+MOST_QUESTIONS = 16  # open at once
 AttributeName = Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
 
 
@@ -158,6 +162,46 @@ class Accepted(Message, frozen=True, kw_only=True, tag="accepted"):
     digest: Digest
 
 
+class Question(Message, frozen=True, kw_only=True, tag="question"):
+    """Inside `signed`: what devices are asked of the quality of releases, and what it costs them.
+
+    Without variants it is about the gains that devices had under these releases; with them about
+    what each of these scorings would have given under the one release. questions/ has the formulas.
+    """
+
+    task: Id16
+    question: Id16
+    metric: Metric
+    releases: Annotated[list[Version], msgspec.Meta(min_length=1, max_length=MOST_RELEASES)]
+    variants: Annotated[list[AnyScoring], msgspec.Meta(max_length=MOST_VARIANTS)] | Off = OFF
+    light: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0  # interactions; 0: one group
+    noise: Annotated[float, msgspec.Meta(ge=0, le=1e4)]  # z, stddev of the sum's noise / S
+    delta: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    least: Count  # no result from fewer answers
+    most: Count  # answers that are taken
+    budget: Count  # questions that a device answers at most in a window
+    asked_at: Seconds70
+    ends_at: Seconds70
+    seal_key: Point
+    seal_id: KeyId
+
+
+class Questions(Message, frozen=True, kw_only=True, tag="questions"):
+    """Coordinator -> anybody: the questions that are open, each as signed."""
+
+    questions: Annotated[list[Signed], msgspec.Meta(max_length=MOST_QUESTIONS)]
+
+
+class Answer(Message, frozen=True, kw_only=True, tag="answer"):
+    """Device -> coordinator: a sealed vector. Everything outside `sealed` is bound into it."""
+
+    task: Id16
+    question: Id16
+    device: Id16
+    seal_id: KeyId
+    sealed: Annotated[bytes, msgspec.Meta(max_length=8192)]
+
+
 class ReleaseEntry(Message, frozen=True, kw_only=True, tag="release-entry"):
     """A release in the log that the authority signs: all that a device uses of it.
 
@@ -222,6 +266,7 @@ class Release(Message, frozen=True, kw_only=True, tag="release"):
     withheld: bytes = b""  # a bit per row, lowest first: not to be recommended; empty: none
     entry: SignedBytes = b""  # of the log: a signature and a ReleaseEntry
     sequence: SequenceBody | Off = OFF
+    trend: bytes | Off = OFF  # f32 little-endian scale, then m i8: what was touched lately
 
 
 class Delta(Message, frozen=True, kw_only=True, tag="delta"):
@@ -246,6 +291,7 @@ class Delta(Message, frozen=True, kw_only=True, tag="delta"):
     withheld: bytes = b""  # of the result, as in a release
     entry: SignedBytes = b""  # of the result
     sequence: SequenceBody | Off = OFF  # there where the result has one
+    trend: bytes | Off = OFF  # of the result, whole, as in a release
 
 
 class Catalogue(Message, frozen=True, kw_only=True, tag="catalogue"):

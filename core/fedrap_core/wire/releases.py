@@ -66,11 +66,23 @@ def unpack_entries(bitmap: bytes, values: bytes, rows: int, dim: int) -> Values:
 WORTH_A_DELTA = 0.6  # share of changed rows above which the whole is sent
 
 
-def model_hash(items: QuantizedRows, sequence: SequenceRows | None = None) -> bytes:
+def model_hash(
+    items: QuantizedRows,
+    sequence: SequenceRows | None = None,
+    trend: QuantizedRows | None = None,
+) -> bytes:
     """SHA-256 of all the numbers of a release; a device checks it before it uses them.
 
-    Shape, scales and values of C; with a sequence part that hash again, and all of the part.
+    Shape, scales and values of C; with a sequence part that hash again, and all of the part; with
+    a trend the hash so far, and the trend as it is sent.
     """
+    found = _hash_of_rows(items, sequence)
+    if trend is None:
+        return found
+    return hashlib.sha256(b"fedrap/1 trend" + found + _pack_trend(trend)).digest()
+
+
+def _hash_of_rows(items: QuantizedRows, sequence: SequenceRows | None) -> bytes:
     size, dim = items.shape
     digest = hashlib.sha256(b"fedrap/1 model" + struct.pack("<II", size, dim))
     _hash_rows(digest, items)
@@ -111,13 +123,32 @@ def pack_release(
         catalogue=catalogue,
         scoring=scoring,
         clip=clip,
-        model=model_hash(common.items, common.sequence),
+        model=model_hash(common.items, common.sequence, common.trend),
         scales=common.items.scales.astype("<f4").tobytes(),
         bitmap=bitmap,
         values=values,
         withheld=b"" if withheld is None else pack_rows(withheld),
         sequence=OFF if common.sequence is None else _pack_sequence(common.sequence),
+        trend=OFF if common.trend is None else _pack_trend(common.trend),
     )
+
+
+def _pack_trend(trend: QuantizedRows) -> bytes:
+    return trend.scales.astype("<f4").tobytes() + np.ascontiguousarray(trend.values).tobytes()
+
+
+def unpack_trend(raw: bytes | Off, size: int) -> QuantizedRows | None:
+    """t of a release or delta: (1, m); None where it has none.
+
+    Raises:
+        BrokenModel: it has not one number for each of `size` rows.
+    """
+    if raw is OFF:
+        return None
+    if len(raw) != 4 + size:
+        raise BrokenModel("a trend of another size than C")
+    values = np.frombuffer(raw, dtype=np.int8, offset=4).reshape(1, size)
+    return QuantizedRows(values, np.frombuffer(raw, dtype="<f4", count=1).astype(np.float32))
 
 
 def _pack_sequence(
@@ -199,6 +230,7 @@ def pack_delta(old: CommonItems, new: CommonItems, release: Release) -> Delta | 
         withheld=release.withheld,
         entry=release.entry,
         sequence=sequence,
+        trend=release.trend,
     )
 
 
@@ -225,9 +257,10 @@ def apply_delta(old: CommonItems, delta: Delta) -> CommonItems:
             raise BrokenModel("a delta of a sequence part that this device does not hold")
         sequence = _patched_sequence(old.sequence, delta.size, delta.sequence)
     served_rows(delta.withheld, delta.size)
-    if model_hash(items, sequence) != delta.model:
+    trend = unpack_trend(delta.trend, delta.size)
+    if model_hash(items, sequence, trend) != delta.model:
         raise BrokenModel("a delta whose result does not have the hash that it states")
-    return CommonItems(delta.version, items, sequence)
+    return CommonItems(delta.version, items, sequence, trend)
 
 
 def _patched(
@@ -301,9 +334,10 @@ def unpack_release(release: Release) -> CommonItems:
             np.frombuffer(b.bias, dtype="<f4").astype(np.float32),
             _kernels(b),
         )
-    if model_hash(items, sequence) != release.model:
+    trend = unpack_trend(release.trend, size)
+    if model_hash(items, sequence, trend) != release.model:
         raise BrokenModel("a release whose numbers do not have the hash that it states")
-    return CommonItems(release.version, items, sequence)
+    return CommonItems(release.version, items, sequence, trend)
 
 
 def _whole(size: int, dim: int, scales: bytes, bitmap: bytes, values: bytes) -> QuantizedRows:

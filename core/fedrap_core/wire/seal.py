@@ -1,4 +1,4 @@
-"""Sealing an update to the aggregator: HPKE (RFC 9180), one suite that every Android has.
+"""Sealing what devices send to the aggregator: HPKE (RFC 9180), one suite that every Android has.
 
 DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, base mode, single shot. There is no public
 aad in the library, so everything outside the ciphertext is bound through `info`.
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from fedrap_core.errors import MalformedMessage
 from fedrap_core.wire.keys import public_from_point, public_point
-from fedrap_core.wire.messages import Offer, Update
+from fedrap_core.wire.messages import Answer, Offer, Question, Update
 
 _SUITE = Suite(KEM.P256, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
@@ -79,5 +79,36 @@ def open_sealed(sealed: bytes, private: ec.EllipticCurvePrivateKey, info: bytes)
     """What `seal` sealed with the same info; raises MalformedMessage like `open_update`."""
     try:
         return _SUITE.decrypt(sealed, private, info=info)
+    except (InvalidTag, ValueError) as error:
+        raise MalformedMessage("the sealed part does not open") from error
+
+
+def answer_context(task: bytes, question: bytes, device: bytes, key: bytes) -> bytes:
+    """`info` of one answer."""
+    fields = (task, question, device, key)
+    return b"fedrap/1 answer" + b"".join(struct.pack(">H", len(f)) + f for f in fields)
+
+
+def seal_answer(question: Question, device: bytes, plaintext: bytes) -> Answer:
+    """The answer that only the holder of the question's sealing key can read."""
+    info = answer_context(question.task, question.question, device, question.seal_id)
+    return Answer(
+        task=question.task,
+        question=question.question,
+        device=device,
+        seal_id=question.seal_id,
+        sealed=_SUITE.encrypt(plaintext, public_from_point(question.seal_key), info=info),
+    )
+
+
+def open_answer(answer: Answer, private: ec.EllipticCurvePrivateKey) -> bytes:
+    """The plaintext of an answer.
+
+    Raises:
+        MalformedMessage: sealed to another key, for another context, or damaged.
+    """
+    info = answer_context(answer.task, answer.question, answer.device, answer.seal_id)
+    try:
+        return _SUITE.decrypt(answer.sealed, private, info=info)
     except (InvalidTag, ValueError) as error:
         raise MalformedMessage("the sealed part does not open") from error

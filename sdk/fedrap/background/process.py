@@ -221,6 +221,12 @@ class DeviceProcess:
         self._state.after_fork_in_child()
 
     async def _round(self) -> RoundReport:
+        report = await self._one_round()
+        if self._conditions.blocked_by(self.swallow) is None:
+            await self._session.answer_questions(self.swallow, REFRESH_SECONDS)
+        return report
+
+    async def _one_round(self) -> RoundReport:
         report = await self._session.run_round(
             self.swallow,
             self._wait,

@@ -198,9 +198,16 @@ def _guarantee(stated: Statement) -> list[str]:
     """The policy of the last round; what this device spent so far stands above."""
     bound = "unbounded" if math.isinf(stated.epsilon) else f"{stated.epsilon:.2f}"
     banded = f", {len(stated.coefficients)} bands" if len(stated.coefficients) > 1 else ""
+    days = stated.window_days
+    when = "after all rounds" if days is None else f"of what it does in any {days:g} days"
     by_row = "" if stated.row_clip is None else f", {stated.row_clip:g} for a row"
     return [
-        f"guarantee     epsilon {bound} at delta {stated.delta:g}, unamplified, after all rounds",
+        f"guarantee     epsilon {bound} at delta {stated.delta:g}, unamplified, {when}",
+        *(
+            f"  over time   epsilon {one.epsilon:.2f} after {one.windows} such windows"
+            for one in stated.lifetime
+            if math.isfinite(one.epsilon)
+        ),
         f"  unit        {stated.unit}",
         f"  adjacency   {stated.adjacency}",
         f"  rule        at most {stated.cap} rounds, at least {stated.separation} steps apart",

@@ -22,8 +22,8 @@ from fedrap.results import Interaction, Reason, Recommendation
 from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, first_state
-from fedrap_core.plan import AnyScoring, PaperScoring
-from fedrap_core.ranking import Ranked, allowed_rows, diversified, similar
+from fedrap_core.plan import AnyScoring, PaperScoring, trend_weight
+from fedrap_core.ranking import Ranked, allowed_rows, diversified, similar, top_k
 from fedrap_core.wire.releases import served_rows
 
 _FIRST_ASKED = 4  # times n, items whose test is asked before more are ranked
@@ -78,7 +78,8 @@ class LocalModel:
         self._shown &= served_rows(header.withheld, self._size)  # too few devices know the others
         self._lock = threading.RLock()  # an app recommends while a round is being prepared
         self._read = 0  # interactions that were looked up
-        self._known: list[tuple[int, float]] = []  # row and weight of those in C, oldest first
+        # row, weight and time of those in C, oldest first
+        self._known: list[tuple[int, float, float]] = []
         self._settled: tuple[int, History] | None = None  # of so many of them
         self._hidden: tuple[Collection[str], list[int]] | None = None
         self._scored: tuple[int, PaperState | None, Scorer] | None = None
@@ -89,6 +90,30 @@ class LocalModel:
         other._lock = threading.RLock()
         other._read, other._known, other._settled, other._scored = 0, [], None, None
         return other
+
+    def with_scoring(self, scoring: AnyScoring) -> LocalModel:
+        """The same release, recommended from in another way; it remembers nothing either."""
+        other = self.anew()
+        other.scoring = scoring
+        return other
+
+    def ranks_of(
+        self, before: Sequence[Interaction], trained: PaperState | None, one: Interaction
+    ) -> tuple[int, int] | None:
+        """Where the item of an interaction stood in the lists of the moment before it, 0 first.
+
+        In this user's own list, and in the one that is the same for everybody. None where it could
+        not be in them: seen before, not in C, not shown, or spoken against.
+        """
+        row, counts = self._row(one.item), self._kinds.weight(one.kind)
+        if row is None or counts is None or counts <= 0 or not self.step > 0:
+            return None
+        seen = self.history(before).rows
+        allowed = allowed_rows(self._shown, None, seen)
+        if not allowed[row]:
+            return None
+        own = self._scorer(before, trained).rank_of(row, allowed)
+        return own, int(np.count_nonzero(allowed[:row]))
 
     def history(self, interactions: Sequence[Interaction]) -> History:
         """The interactions with items that C has a row for, newest first.
@@ -101,12 +126,12 @@ class LocalModel:
             for one in interactions[self._read :]:
                 row, counts = self._row(one.item), self._kinds.weight(one.kind)
                 if row is not None and counts is not None:
-                    self._known.append((row, counts * one.weight))
+                    self._known.append((row, counts * one.weight, one.at))
             self._read = len(interactions)
             if self._settled is None or self._settled[0] != len(self._known):
-                known = np.array(self._known[::-1], dtype=np.float64).reshape(-1, 2)  # (n, 2)
-                history = History(known[:, 0].astype(np.int64), known[:, 1]).settled()
-                self._settled = (len(self._known), history)
+                known = np.array(self._known[::-1], dtype=np.float64).reshape(-1, 3)  # (n, 3)
+                history = History(known[:, 0].astype(np.int64), known[:, 1], known[:, 2])
+                self._settled = (len(self._known), history.settled())
             return self._settled[1]
 
     def personal(
@@ -155,6 +180,23 @@ class LocalModel:
     def popular(self, n: int, test: Callable[[str], object]) -> list[str]:
         """The first n items of the catalogue that may be shown."""
         return [one.item for one in self._first(n, self._shown, test)]
+
+    def trending(self, n: int, hidden: Collection[str]) -> list[str]:
+        """The n items touched most of late, best first; none where the release does not say."""
+        if self.common.trend is None:
+            return []
+        allowed = self._shown & (self.common.trend.values[0] > 0)
+        allowed[self._hidden_rows(hidden)] = False
+        rows = np.flatnonzero(allowed)
+        best = rows[top_k(self.common.trend.values[0, rows].astype(np.float32), n)]
+        return [self.ids.name(int(row)) for row in best]
+
+    def trend(self, item: str) -> float:
+        """What an item's score has because it was touched lately."""
+        row = self._row(item)
+        if row is None:
+            return 0.0
+        return trend_weight(self.scoring) * float(self.common.lately(np.array([row]))[0])
 
     def reasons(
         self, interactions: Sequence[Interaction], trained: PaperState | None, item: str
@@ -238,7 +280,7 @@ class LocalModel:
         before = None
         grown = self._scored is not None and self._scored[0] == len(self._known) - 1
         # Where something speaks against an item, the newest word may have ended an older one.
-        if self._scored is not None and grown and all(weight > 0 for _, weight in self._known):
+        if self._scored is not None and grown and all(one[1] > 0 for one in self._known):
             last = self._scored[2]
             before = last.user if isinstance(last, SolveScorer) else None
         return SolveScorer(self.common, self.gram, history, self.scoring, before)
@@ -277,10 +319,11 @@ class LocalModel:
         shared, personal = float(ranked.shared[place]), float(ranked.personal[place])
         sequence = 0.0 if ranked.sequence is None else float(ranked.sequence[place])
         popularity = 0.0 if ranked.popularity is None else float(ranked.popularity[place])
-        score = shared + personal + (sequence + popularity) + boost
+        trend = 0.0 if ranked.trend is None else float(ranked.trend[place])
+        score = shared + personal + (sequence + popularity) + trend + boost
         why = self._reasons(scorer, row) if reasons else ()
         return Recommendation(
-            self.ids.name(row), score, shared, personal, why, sequence, popularity, boost
+            self.ids.name(row), score, shared, personal, why, sequence, popularity, boost, trend
         )
 
     def _reasons(self, scorer: Scorer, row: int) -> tuple[Reason, ...]:

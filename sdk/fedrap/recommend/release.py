@@ -24,6 +24,7 @@ class ReleaseHeader(msgspec.Struct, frozen=True):
     entry: bytes = b""  # of the log, as signed; empty in stores of before there was one
     sequence_dim: int = 0  # k of the sequence part; 0 without one
     kernels: bytes = b""  # of the sequence part, as in a release
+    trend: bytes = b""  # as in a release; empty without one
 
 
 class ItemList(msgspec.Struct, frozen=True):
@@ -78,6 +79,8 @@ def head_of(message: Release | Delta) -> ReleaseHeader:
     """The head of a release."""
     m = message
     dim, kernels = (0, b"") if m.sequence is OFF else (m.sequence.dim, m.sequence.kernels)
+    trend = b"" if m.trend is OFF else m.trend
     return ReleaseHeader(
-        m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld, m.entry, dim, kernels
-    )
+        m.version, m.step, m.size, m.dim, m.model, m.scoring, m.withheld, m.entry, dim, kernels,
+        trend,
+    )  # fmt: skip

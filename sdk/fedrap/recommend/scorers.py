@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fedrap_core.model import CommonItems, Floats, History, Rows
 from fedrap_core.paper.problem import PaperState, score_items
 from fedrap_core.plan import Scoring, sequence_scoring
-from fedrap_core.ranking import Ranked, Reasons, explain, rank, top_k
+from fedrap_core.ranking import Ranked, Reasons, explain, rank, rank_of, top_k
 from fedrap_core.sequence.user import derive_query
 from fedrap_core.solve.user import UserRepresentation, derive_user, follow_user
 
@@ -25,6 +25,9 @@ class Scorer(Protocol):
 
     def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
         """The n best of the allowed rows."""
+
+    def rank_of(self, row: int, allowed: npt.NDArray[np.bool_]) -> int:
+        """How many of the allowed rows stand before this one, which is allowed."""
 
     def reasons(self, row: int) -> Reasons | None:
         """The score of a row, split exactly over the history; None where it does not split."""
@@ -57,6 +60,9 @@ class SolveScorer:
     def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
         return rank(self._common, self.user, self._scoring, n, allowed, self._part)
 
+    def rank_of(self, row: int, allowed: npt.NDArray[np.bool_]) -> int:
+        return rank_of(self._common, self.user, self._scoring, row, allowed, self._part)
+
     def reasons(self, row: int) -> Reasons | None:
         return explain(self._common, self.user, self._scoring, row, self._part)
 
@@ -76,6 +82,10 @@ class PaperScorer:
         best = top_k(scores, n)
         best = best[np.isfinite(scores[best])]
         return Ranked(best, self._shared[best], self._personal[best])
+
+    def rank_of(self, row: int, allowed: npt.NDArray[np.bool_]) -> int:
+        scores = self._shared + self._personal  # (m,)
+        return int(np.count_nonzero(allowed & (scores > scores[row])))
 
     def reasons(self, row: int) -> Reasons | None:
         return None

@@ -19,7 +19,7 @@ from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, fresh_state, keep_state, pose_paper
 from fedrap_core.paper.sampling import Uniform
 from fedrap_core.parts import more_parts
-from fedrap_core.plan import OFF, PaperMethod, Plan, SolveMethod, sequence_of, split_of
+from fedrap_core.plan import OFF, PaperMethod, Plan, SolveMethod, sequence_of, split_of, trend_of
 from fedrap_core.privacy.mechanisms import clip_share
 from fedrap_core.sequence.device_share import answer, ask, draw, pose_sequence
 from fedrap_core.sequence.model import window
@@ -28,6 +28,7 @@ from fedrap_core.sparse import RowPart, RowUpdate
 from fedrap_core.split import numbers
 from fedrap_core.split.numbers import Terms
 from fedrap_core.split.report import make_report
+from fedrap_core.trend import touched_lately
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Offer
 from fedrap_core.wire.seal import seal_update
@@ -77,7 +78,10 @@ def prepare_update(
         update, trained, loss = _paper(plan.method, offer.step, local, trainer, uniform)
     else:
         update, trained, loss = _solve(plan.method, local, trainer)
-        update = replace(update, parts=_sequence(plan.method, local, trainer, uniform))
+        parts = _sequence(plan.method, local, trainer, uniform)
+        if (trend := trend_of(plan.method)) is not None:
+            parts += (touched_lately(local.history, now, trend),)
+        update = replace(update, parts=parts)
     if split_of(plan) is None:
         body = _sealed(offer, plan, device, local, update, uniform)
     else:

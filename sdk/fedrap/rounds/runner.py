@@ -154,13 +154,14 @@ class RoundRunner:
         if device.model is None:
             return RoundReport(False, eligibility.NO_RELEASE)
         plan = read_plan(offer)  # 5.1
-        refused = why_refuse(offer, plan, credentials, device, self._floor)  # 7.1, 7.5
-        refused = refused or why_another_mode(offer, plan, self._helper)  # 12.1
+        now = self._clock()
+        refused = why_refuse(offer, plan, credentials, device, self._floor, now)  # 7.1, 7.5
+        refused = refused or why_another_mode(offer, plan, self._helper)  # 13.1
         if refused is not None:
             return RoundReport(False, refused, step=offer.step)
         model = device.model
         local = LocalData(model.common, model.gram, device.history, device.trained)
-        task = RoundTask(offer, plan, credentials, model, local, self._clock())
+        task = RoundTask(offer, plan, credentials, model, local, now)
         prepared = await self._prepare(task)  # 5, 6, 4: train, clip, quantise, seal
         if isinstance(prepared, str):
             return RoundReport(False, prepared, step=offer.step)
@@ -249,7 +250,12 @@ def read_plan(offer: Offer) -> Plan:
 
 
 def why_refuse(
-    offer: Offer, plan: Plan, credentials: Credentials, device: RoundSnapshot, floor: Floor
+    offer: Offer,
+    plan: Plan,
+    credentials: Credentials,
+    device: RoundSnapshot,
+    floor: Floor,
+    now: float,
 ) -> str | None:
     """Why this device does not follow an offer, or None. Pure.
 
@@ -275,7 +281,7 @@ def why_refuse(
     # An entry is written with the bytes to send, and those were answered: the outbox is empty.
     if any(entry.round == offer.round for entry in device.entries):
         return eligibility.ALREADY_IN_ROUND
-    return ledger.why_not(device.entries, offer.step, plan, floor)
+    return ledger.why_not(device.entries, offer.step, plan, floor, now)
 
 
 def why_another_mode(offer: Offer, plan: Plan, helper: bytes | None) -> str | None:

@@ -16,6 +16,7 @@ from fedrap import arguments
 from fedrap.errors import AnotherAuthority, CoordinatorUnreachable, UpdateRefused
 from fedrap.results import RoundReport
 from fedrap.rounds import eligibility
+from fedrap.rounds.answering import Answering, QuestionState
 from fedrap.rounds.enrolment import Attest, Membership, authority_of
 from fedrap.rounds.ledger import Floor
 from fedrap.rounds.runner import RoundRunner, RoundSteps
@@ -99,11 +100,17 @@ class RoundSession:
         clock: Callable[[], float] = time.time,
         steps: RoundSteps | None = None,
         attributes: AttributeState | None = None,
+        questions: QuestionState | None = None,
         uniform: Callable[[], float] = random.random,
     ) -> None:
-        """`attributes` is where public attributes are kept, if the app wants them."""
+        """`attributes` is where public attributes are kept, if the app wants them.
+
+        `questions` is who answers them; a simulated device may have none.
+        """
         self._state = state
         self._attributes = attributes
+        self._questions = questions
+        self._asked_at = -math.inf  # when questions were last looked for
         self._attributes_of: tuple[int | None, float] | None = None  # release, and when
         self._access = access
         self._clock = clock
@@ -154,6 +161,7 @@ class RoundSession:
         device = self._state.snapshot()
         if not self._may_fetch() or not self._reachable() or self._access.offline:
             return
+        await self._measure()
         with self._noting_distrust(), suppress(ConsentWithdrawn):
             authority = authority_of(device.credentials, self._pinned(device))
             async with self._transport() as transport:
@@ -217,9 +225,56 @@ class RoundSession:
             blocked = unmet()
             if blocked is not None:
                 return RoundReport(False, blocked)
+            await self._measure()  # under the release in use, before another is adopted
             async with self._transport() as transport:
                 report = await self._run(device, self._consented(transport), on_error, wait)
             return self._remembered(device, report, refused)
+        finally:
+            self._running.release()
+
+    async def _measure(self) -> None:
+        if self._questions is not None:
+            await asyncio.to_thread(self._questions.measure)
+
+    async def answer_questions(self, on_error: OnError = ignore, every: float = 0.0) -> int:
+        """Answer the coordinator's questions about quality, as far as the user agreed to that.
+
+        Args:
+            on_error: called with errors; none is raised for network reasons.
+            every: seconds that must lie between two looks.
+
+        Returns:
+            How many were answered.
+        """
+        device, asked = self._state.snapshot(), self._questions
+        if asked is None or device.credentials is None or device.ledger_lost:
+            return 0
+        if self._access.offline or not self._reachable() or not asked.may_measure():
+            return 0
+        now = self._clock()
+        if 0 <= now - self._asked_at < every or not self._running.acquire(blocking=False):
+            return 0
+        self._asked_at = now
+        try:
+            await self._measure()
+            with self._noting_distrust():
+                authority = authority_of(device.credentials, self._pinned(device))
+                assert authority is not None  # an enrolled device has one
+                async with self._transport() as transport:
+                    answering = Answering(
+                        asked,
+                        ConsentedTransport(transport, asked.may_measure),
+                        Signer(device.credentials, self._state.next_nonce),
+                        device.credentials,
+                        authority,
+                        self._access.floor,
+                    )
+                    return await answering.run(device.entries, now)
+        except ConsentWithdrawn:
+            return 0
+        except FedRapError as error:
+            on_error(error)
+            return 0
         finally:
             self._running.release()
 

@@ -1,7 +1,8 @@
 """What the user agreed to: a log of answers, of which the newest counts. Pure.
 
-An answer has two parts: may releases be fetched, so that there is something to recommend from, and
-may this device train. An answer that cannot be read counts as no to both.
+An answer has three parts: may releases be fetched, so that there is something to recommend from;
+may this device train; may it answer questions about quality. An answer that cannot be read counts
+as no to all of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ class Consent(msgspec.Struct, frozen=True):
     policy: str
     at: float
     recommend: bool | None = None  # version 0.1 asked about training only
+    measure: bool = False  # nobody was asked before there were questions
 
     @property
     def fetches(self) -> bool:
@@ -33,6 +35,11 @@ def refusal(policy: str, at: float) -> Consent:
 def may_train(consents: Sequence[Consent]) -> bool:
     """Did the user agree to train, and not take it back?"""
     return bool(consents) and consents[-1].train
+
+
+def may_measure(consents: Sequence[Consent]) -> bool:
+    """Did the user agree that this device answers questions about quality?"""
+    return may_train(consents) and consents[-1].measure
 
 
 def may_fetch(consents: Sequence[Consent]) -> bool | None:

@@ -22,6 +22,7 @@ from fedrap.errors import InvalidArgument, StoreBusy, StoreClosed, StoreDamaged
 from fedrap.recommend.attributes import NO_ATTRIBUTES, AttributesHead, ItemAttributes
 from fedrap.recommend.kinds import Kinds
 from fedrap.recommend.local_model import LocalModel
+from fedrap.recommend.measuring import Gains, measured, variant_gains
 from fedrap.recommend.release import ItemList, ReleaseHeader, head_of, read_release
 from fedrap.results import Interaction
 from fedrap.rounds.ledger import Entry
@@ -50,8 +51,10 @@ from fedrap.transport.credentials import Credentials
 from fedrap_core.errors import BrokenModel, MalformedMessage
 from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperState
+from fedrap_core.questions.answers import Vector
 from fedrap_core.wire.keys import new_private_key, private_to_bytes
-from fedrap_core.wire.messages import Delta, Release
+from fedrap_core.wire.messages import Delta, Question, Release
+from fedrap_core.wire.question_layout import layout_of, variants_of
 
 
 class StateLock:
@@ -86,6 +89,7 @@ class StateLock:
         self._lock.release()
 
 
+_ANSWER = b"answer "  # before the id of a question: what of the outbox answers one
 log = logging.getLogger(__name__)
 MOST_HIDDEN = 10_000
 
@@ -119,6 +123,11 @@ class DeviceContents:
     def consented(self) -> bool:
         """Did the user agree to train, and not take it back?"""
         return consents.may_train(self.consents)
+
+    @property
+    def measuring(self) -> bool:
+        """Did the user agree that questions about quality are answered?"""
+        return consents.may_measure(self.consents)
 
     @property
     def fetching(self) -> bool | None:
@@ -168,6 +177,7 @@ class DeviceState:
             store.withdraw({})
             self._outbox = ()
         self._nonce = store.get("nonce", int) or 0
+        self._gains = store.get("gains", Gains) or Gains()
         self._personal = store.get("personal", dict[str, float]) or {}
         self._dropped = store.get("dropped", int) or 0
         self._healed = store.get("healed", Healed) or Healed()
@@ -248,7 +258,7 @@ class DeviceState:
                 healed_at=self._healed.at,
                 remembered=self._healed.authority,
                 wait=self._wait,
-                outbox=self._outbox,
+                outbox=tuple(one for one in self._outbox if not one[0].startswith(_ANSWER)),
                 model=model,
                 release_version=_version(model),
                 catalogue=self._catalogue,
@@ -350,6 +360,8 @@ class DeviceState:
         blocks: dict[str, object] = {"personal": personal}
         if trained is not None:
             blocks["trained"] = pack_trained(trained)
+        if by_the_user:  # sums cannot be taken apart: those that know of the others go too
+            blocks["gains"] = Gains().adopted(left.newest_number)
         if everything:
             blocks["hidden"] = []
         self._store.forget_interactions(gone, blocks, updates=by_the_user, aside=everything)
@@ -357,6 +369,7 @@ class DeviceState:
         self._personal, self._trained = personal, trained
         if by_the_user:
             self._outbox = ()
+            self._gains = Gains().adopted(left.newest_number)
         if everything:
             self._hidden = {}
             self._set_aside = tuple(self._store.set_aside())
@@ -381,7 +394,7 @@ class DeviceState:
         with self._lock:
             here = set(self._interactions.interactions)
             fresh = list(dict.fromkeys(one for one in moved.interactions if one not in here))
-            known = {(one.step, one.round) for one in self._entries}
+            known = {(one.step, one.round) for one in self._entries}  # a question has step 0
             spent = [one for one in moved.entries if (one.step, one.round) not in known]
             if spent:  # first: a crash in between leaves too much charged, and not too little
                 entries = (*self._entries, *spent)
@@ -420,7 +433,7 @@ class DeviceState:
 
     def _keep_consent(self, consent: Consent) -> None:
         answers = (*self._consents, consent)
-        if consent.train:
+        if consent.train and (consent.measure or not self.pending_answers()):
             self._store.put("consents", answers)
         else:
             self._store.withdraw({"consents": answers})
@@ -431,6 +444,12 @@ class DeviceState:
         """Has the user agreed to train, and not taken it back?"""
         with self._lock:
             return self._may_train()
+
+    def may_measure(self) -> bool:
+        """Has the user agreed that this device answers questions, and not taken it back?"""
+        with self._lock:
+            self._hear_withdrawal()
+            return consents.may_measure(self._consents)
 
     def fetching(self) -> bool | None:
         """Has the user agreed that releases are fetched? None when never asked."""
@@ -549,10 +568,64 @@ class DeviceState:
             if _version(self._model) != _version(before) or self._catalogue is not base.catalogue:
                 return
             blocks = kept_blocks(message, common)
+            gains = self._gains.adopted(self._interactions.newest_number)
+            blocks["gains"] = gains
             if known is None:
                 blocks |= catalogue_blocks(catalogue)
             self._store.put_all(blocks)
-            self._model, self._catalogue = model, catalogue
+            self._model, self._catalogue, self._gains = model, catalogue, gains
+
+    def measure(self) -> None:
+        """Look at the interactions that were not looked at yet, if the user agreed to that.
+
+        The lock is not held meanwhile; what was forgotten or adopted by then wins.
+        """
+        with self._lock:
+            if self._model is None or not self.may_measure():
+                return
+            model, gains, trained = self._model, self._gains, self._trained
+            numbered = self._interactions.numbered()
+        found = measured(gains, model, numbered, trained)
+        with self._lock:
+            if found is gains or self._gains is not gains or self._model is not model:
+                return
+            self._store.put("gains", found)
+            self._gains = found
+
+    def answer(self, question: Question) -> Vector:
+        """What this device has to say; zeros where that is nothing."""
+        with self._lock:
+            model, gains, trained = self._model, self._gains, self._trained
+            numbered = self._interactions.numbered()
+        layout, variants = layout_of(question), variants_of(question)
+        group = int(layout.groups > 1 and len(numbered) > question.light)
+        if not variants:
+            found = [gains.of(one).means(question.metric) for one in question.releases]
+            return layout.vector(found, group)
+        if model is None or [model.common.version] != question.releases:
+            return layout.vector([None], group)
+        means = variant_gains(gains, model, numbered, trained, variants, question.metric)
+        return layout.vector([means], group)
+
+    def pending_answers(self) -> Sequence[tuple[bytes, bytes]]:
+        """Answers that were prepared and not yet received: (question, bytes)."""
+        with self._lock:
+            found = [one for one in self._outbox if one[0].startswith(_ANSWER)]
+            return [(name.removeprefix(_ANSWER), body) for name, body in found]
+
+    def commit_answer(self, question: bytes, body: bytes, entry: Entry) -> bool:
+        """The ledger's entry and the outgoing bytes at once; False without consent."""
+        with self._lock:
+            if not self.may_measure():
+                return False
+            entries, name = (*self._entries, entry), _ANSWER + question
+            self._store.commit_round(name, body, {LEDGER: entries})
+            self._entries, self._outbox = entries, (*self._outbox, (name, body))
+            return True
+
+    def forget_answer(self, question: bytes) -> None:
+        """An answer that was received, or refused for good."""
+        self.forget_outgoing(_ANSWER + question)
 
     def attributes(self) -> ItemAttributes:
         """The public attributes of the items that are held."""

@@ -76,6 +76,7 @@ def _documents(known: DeviceContents, status: Status) -> dict[str, object]:
             {
                 "recommend": one.fetches,
                 "train": one.train,
+                "measure": one.measure,
                 "policy": one.policy,
                 "at": _time(one.at),
             }
@@ -85,6 +86,7 @@ def _documents(known: DeviceContents, status: Status) -> dict[str, object]:
             {
                 "step": one.step,
                 "round": one.round,
+                "question": one.question,
                 "noise": one.noise,
                 "delta": one.delta,
                 "at": _time(one.at),

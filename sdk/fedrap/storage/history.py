@@ -88,6 +88,15 @@ class InteractionLog:
         self.interactions = [one for _, one in self._numbered]
         return False
 
+    @property
+    def newest_number(self) -> int:
+        """The largest number in the store; -1 when there is none."""
+        return max((number for number, _ in self._numbered), default=-1)
+
+    def numbered(self) -> list[tuple[int, Interaction]]:
+        """Oldest first, each with its number in the store."""
+        return list(self._numbered)
+
     def numbers(self) -> list[int]:
         """Their numbers in the store."""
         return [number for number, _ in self._numbered]

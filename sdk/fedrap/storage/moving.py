@@ -118,6 +118,7 @@ def _entry(one: dict[str, Any]) -> Entry:
         arguments.number("noise", noise, 0.0, math.inf, "a number from 0 up is expected"),
         arguments.number("delta", one["delta"], 0.0, 1.0, arguments.SHARE),
         _seconds(one),
+        question=one.get("question") is True,
     )
 
 

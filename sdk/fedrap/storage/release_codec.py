@@ -24,6 +24,7 @@ from fedrap_core.plan import OFF
 from fedrap_core.quantize import QuantizedRows
 from fedrap_core.wire.attributes import page_digests
 from fedrap_core.wire.messages import Delta, Release
+from fedrap_core.wire.releases import unpack_trend
 
 CHUNK = 16_384  # rows of C in one record
 PIECE = 500_000  # bytes of ids in one record
@@ -69,13 +70,14 @@ def load_common(
     if header.size > catalogue.count:
         raise StoreDamaged("C has more rows than the catalogue items; erase it and sync again")
     items, _ = _load(C, header.size, header.dim, read)
+    trend = unpack_trend(header.trend or OFF, header.size)
     if not header.sequence_dim:
-        return CommonItems(header.version, items)
+        return CommonItems(header.version, items, trend=trend)
     outputs, bias = _load(OUTPUTS, header.size, header.sequence_dim, read, biased=True)
     offsets, _ = _load(OFFSETS, header.size, header.sequence_dim, read)
     kernels = np.frombuffer(header.kernels, dtype="<f4").reshape(-1, header.sequence_dim)
     part = SequenceRows(outputs, offsets, bias, kernels.astype(np.float32))
-    return CommonItems(header.version, items, part)
+    return CommonItems(header.version, items, part, trend)
 
 
 def _load(

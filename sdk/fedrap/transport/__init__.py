@@ -16,6 +16,7 @@ from fedrap_core.wire.messages import (
     Delta,
     Enrolled,
     Log,
+    Questions,
     Release,
     Renewed,
     Signed,
@@ -62,6 +63,14 @@ class Transport(Protocol):
 
     async def attribute_page(self, digest: bytes) -> bytes:
         """The bytes of one of these pages; the device itself checks their digest."""
+        ...
+
+    async def questions(self) -> Questions:
+        """The questions that are open, each as signed; asked without a device id."""
+        ...
+
+    async def send_answer(self, signer: Signer, question: bytes, body: bytes) -> Signed:
+        """Hand in a sealed answer for a signed receipt; the same bytes may be sent again."""
         ...
 
     async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:

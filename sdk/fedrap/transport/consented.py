@@ -18,6 +18,7 @@ from fedrap_core.wire.messages import (
     Delta,
     Enrolled,
     Log,
+    Questions,
     Release,
     Renewed,
     Signed,
@@ -87,6 +88,14 @@ class ConsentedTransport:
     async def attribute_page(self, digest: bytes) -> bytes:
         self._check()
         return await self._inner.attribute_page(digest)
+
+    async def questions(self) -> Questions:
+        self._check()
+        return await self._inner.questions()
+
+    async def send_answer(self, signer: Signer, question: bytes, body: bytes) -> Signed:
+        self._check()
+        return await self._inner.send_answer(signer.only_while(self._check), question, body)
 
     async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         self._check()

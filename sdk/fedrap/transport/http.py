@@ -30,6 +30,7 @@ from fedrap_core.wire.messages import (
     Log,
     Message,
     OfferRequest,
+    Questions,
     Release,
     Renew,
     Renewed,
@@ -112,6 +113,13 @@ class HttpTransport:
     async def attribute_page(self, digest: bytes) -> bytes:
         path = f"/v1/attributes/{digest.hex()}"
         return await self._call("GET", path, b"", {}, PAGE_BYTES) or b""
+
+    async def questions(self) -> Questions:
+        return await self._message(Questions, "GET", "/v1/questions", b"")
+
+    async def send_answer(self, signer: Signer, question: bytes, body: bytes) -> Signed:
+        path = f"/v1/questions/{question.hex()}/answers"
+        return await self._message(Signed, "POST", path, body, signer)
 
     async def offer(self, signer: Signer, release: int, wait: float = 0.0) -> Signed:
         body = encode(OfferRequest(release=release, wait=wait))

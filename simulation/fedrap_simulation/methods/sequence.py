@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from fedrap_coordinator.privacy.recipe import DECOYS, TARGETS, sequence_dim
 from fedrap_core.plan import SequenceMethod, SequenceScoring
+from fedrap_core.questions.tuning import MIXTURE
 from fedrap_core.sequence.model import SequenceItems
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_simulation.data.interactions import Rows
@@ -39,9 +40,9 @@ from fedrap_simulation.methods.tuning import require_validation
 
 METHOD = SequenceMethod(targets=TARGETS, decoys=DECOYS)
 WITHOUT_ORDER = 0.5  # dropout where each item is predicted from all others
-BETAS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-# Above one: inputs are left out in learning and none in scoring, so q is longer there.
-KAPPAS = (0.5, 0.0, 1.0, 1.5)
+# The mixtures that devices are asked about, too. Kappa above one: inputs are left out in learning
+# and none in scoring, so q is longer there.
+BETAS, KAPPAS = (values for _, values in MIXTURE)
 SOLVE_ALONE = SequenceScoring(solve=1.0, sequence=0.0)
 _SHELF: ModelCache[SequenceItems] = ModelCache()
 
@@ -85,7 +86,7 @@ class SequenceFitted:
 
 
 @dataclass(frozen=True)
-class _Ready:
+class Ready:
     """Scores that are already there, for measuring."""
 
     table: Scores
@@ -134,11 +135,11 @@ class Sequence:
             solve = self._solve.tune(task, seed, lambda done, words: on_progress(done / 2, words))
         tuned = replace(self, solve=solve)
         fitted = tuned.fit(task, seed, lambda done, words: on_progress((1 + done) / 2, words))
-        candidates = self._candidates()
+        candidates = self.candidates()
         votes = _votes(fitted, task, voters(task, seed), candidates)
         return replace(tuned, scoring=candidates[pick_by_votes(votes)])
 
-    def _candidates(self) -> list[SequenceScoring]:
+    def candidates(self) -> list[SequenceScoring]:
         """Mixtures to choose from; the first is in force."""
         if self.mixed:
             mixtures = (
@@ -216,7 +217,7 @@ def _votes(
         some = users[start : start + block]
         parts, asked = fitted.parts(some), task.some(some)
         for place, candidate in enumerate(candidates):
-            ranks = measure(_Ready(parts.mixed(candidate)), asked, top=0).full
+            ranks = measure(Ready(parts.mixed(candidate)), asked, top=0).full
             votes[place, start : start + block] = gains(ranks, task.items)
     return votes
 

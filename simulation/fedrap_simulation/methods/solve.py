@@ -24,6 +24,8 @@ from fedrap_coordinator.privacy.recipe import preset_for
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.privacy.accounting import charged_epsilon, charged_noise, noise_for
 from fedrap_core.privacy.banded import optimal_coefficients
+from fedrap_core.questions.estimates import pick
+from fedrap_core.questions.tuning import LADDER, ORDER
 from fedrap_core.solve.server_step import Learning
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.compiled import Matrix
@@ -40,16 +42,7 @@ LEARNING = Learning(eta=0.2, decay=0.985, memory=0.9)
 SCHEDULE = Schedule(rounds=100, part=0.1)
 SCORING = Scoring()
 VOTERS = 4000  # devices that help to choose the scalars, at most
-LEAD = 0.3  # over sqrt(voters): by which part a candidate must be better than what is in force
 _SHELF: ModelCache[Matrix] = ModelCache()
-# One step at a time from the best so far: (name of the scalar, its candidates).
-LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
-    ("tau", (2.0, 1.0, 4.0)),
-    ("gamma", (0.1, 0.03, 0.3)),
-    ("ridge", (60.0, 30.0, 120.0)),
-    ("w0", (0.5, 0.2, 1.0)),
-    ("rho", (0.3, 0.0, 0.1, 1.0)),
-)
 # Where things are bought again, a habit is longer than a mood, and a user's own items count by D.
 AGAIN = {"alpha": 0.3, "beta": 1.0, "gamma": 1.0, "tau": 10.0, "sigma": 4.0, "recent": 200}
 AGAIN_LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
@@ -129,7 +122,7 @@ class Solve:
         best, kept = self._scoring(task), None
         ladder = AGAIN_LADDER if task.repeats else LADDER
         for rung, (name, values) in enumerate(ladder):
-            if (not task.ordered and name in ("gamma", "tau")) or (
+            if (not task.ordered and name in ORDER) or (
                 not self.personal and name in ("rho", "sigma")
             ):
                 continue
@@ -235,23 +228,22 @@ class Solve:
 
 
 def voters(task: Task, seed: int) -> Rows:
-    """Who helps to choose scalars: at most VOTERS users, ascending."""
-    drawn = np.random.default_rng([seed, 0xB07E]).permutation(task.users)[:VOTERS]
-    return np.sort(drawn)
+    """Who helps to choose scalars: at most VOTERS of those who are asked, ascending."""
+    asked = task.asked_users
+    drawn = np.random.default_rng([seed, 0xB07E]).permutation(len(asked))[:VOTERS]
+    return asked[np.sort(drawn)]
 
 
 def pick_by_votes(
     votes: npt.NDArray[np.float64], noise: float = 0.0, rng: np.random.Generator | None = None
 ) -> int:
-    """The candidate with the largest sum of gains, if it clearly beats the first one; else that.
+    """The candidate that the rule of questions takes, `estimates.pick`; 0 is in force.
 
-    `votes` (G, U): each user's gain in [0, 1] under each candidate; the first is in force. Clearly
-    means by more than LEAD/sqrt(U) of its sum, one and a half standard errors of such a difference
-    on ml-100k and lastfm-2k: the best of several close candidates is mostly the luckiest one. With
-    `noise` z the sum gets N(0, z^2·G) per candidate: a vector of G gains has norm sqrt(G) at most.
+    `votes` (G, U): each user's gain in [0, 1] under each candidate. With `noise` z the sum gets
+    N(0, z^2·G) per candidate: a vector of G gains has norm sqrt(G) at most.
     """
     total = votes.sum(axis=1)  # (G,)
-    if noise and rng is not None:
-        total = total + rng.normal(0.0, noise * np.sqrt(len(votes)), len(total))
-    best = int(np.argmax(total))
-    return best if total[best] > total[0] * (1.0 + LEAD / np.sqrt(votes.shape[1])) else 0
+    stddev = noise * np.sqrt(len(votes)) if rng is not None else 0.0
+    if rng is not None and noise:
+        total = total + rng.normal(0.0, stddev, len(total))
+    return pick(total.tolist(), votes.shape[1], float(np.sqrt(2.0) * stddev))

@@ -67,7 +67,8 @@ class InvariantChecker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._open: dict[bytes, _Sent] = {}
-        self._steps: dict[bytes, list[int]] = {}  # by device: charged steps, by the database
+        # by device: charged steps and when, by the database
+        self._steps: dict[bytes, dict[int, float]] = {}
         self._done: set[bytes] = set()
         self._counted: dict[bytes, int] = {}  # by device: the last step that counted it
         self._ended: set[int] = set()
@@ -115,11 +116,12 @@ class InvariantChecker:
             came += [one.device for one in some if one.came]
         if len(set(charged)) != len(charged):
             raise InvariantBroken(f"step {row.step}: a device has two places in one round")
+        since = (row.closed_at or row.opened_at) - rule.window
         for device in charged:  # the cap is about places, also those that led to nothing
-            steps = self._steps.setdefault(device, [])
-            if row.step not in steps:  # a step that was abandoned and tried again is charged once
-                steps.append(row.step)
-            if len(steps) > rule.cap:
+            steps = self._steps.setdefault(device, {})
+            # A step that was abandoned and tried again is charged once.
+            steps.setdefault(row.step, row.opened_at)
+            if sum(at > since for at in steps.values()) > rule.cap:
                 raise InvariantBroken(
                     f"step {row.step}: a device took part more than {rule.cap} times"
                 )
@@ -167,12 +169,15 @@ class InvariantChecker:
             return  # items came meanwhile; the rows they start with are drawn elsewhere
         state, total = await store.learner(before.version), unscaled(summed.total, plan.method)
         model = with_state(model, state)
-        made = next_model(task, model, total, extent, self._settings, summed.clip)
+        at = row.opened_at
+        made = next_model(task, model, total, extent, self._settings, summed.clip, (), at)
         theirs = load_model(after).common
         pairs = [(made.common.items, theirs.items)]
         mine, part = made.common.sequence, theirs.sequence
         if mine is not None and part is not None and state is not None:  # dropped after some steps
             pairs += [(mine.outputs, part.outputs), (mine.offsets, part.offsets)]
+        if made.common.trend is not None and theirs.trend is not None and state is not None:
+            pairs.append((made.common.trend, theirs.trend))
         if (mine is None) != (part is None) or not all(_alike(*pair) for pair in pairs):
             raise InvariantBroken(
                 f"step {row.step}: the release is not what the devices' updates give"

@@ -31,7 +31,7 @@ def test_the_defaults_are_those_of_the_recipe_for_ten_thousand_devices() -> None
 
 def test_devices_with_the_default_floor_join_what_the_defaults_offer() -> None:
     plan = Settings().plan()
-    assert why_not([], 1, plan, Floor()) is None
+    assert why_not([], 1, plan, Floor(), 0.0) is None
     assert state_policy(plan.privacy).epsilon <= 8.0 < Floor().max_epsilon
     assert plan.min_updates >= Floor().min_updates
     assert plan.privacy.clip <= Floor().max_clip
@@ -59,7 +59,7 @@ def test_whatever_is_asked_for_is_kept_or_refused_with_what_it_would_take(
         assert "NO PRIVACY GUARANTEE" in found.why["privacy.noise"]
     else:
         assert state_policy(rule).epsilon <= epsilon * 1.0001
-        assert why_not([], 1, found.settings.plan(), Floor()) is None
+        assert why_not([], 1, found.settings.plan(), Floor(), 0.0) is None
 
 
 @pytest.mark.parametrize("epsilon", [8.0, 4.0, 2.0])
@@ -115,7 +115,7 @@ def test_every_key_has_a_meaning_and_every_reason_a_key() -> None:
         for name, part in tree.items()
         for key in (part if isinstance(part, dict) else [name])
     }
-    off = {"method.sequence", "scoring.sequence"}  # what is off has no line
+    off = {f"{part}.{name}" for part in ("method", "scoring") for name in ("sequence", "trend")}
     assert set(MEANING) == known - {"scoring.name"} | off  # it is that of the method
     for expected in (Expected(10_000, 5000), Expected(30, 50, None)):
         assert set(derive(expected).why) <= known | off

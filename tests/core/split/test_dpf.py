@@ -76,7 +76,7 @@ def test_without_numba_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert into.any()
 
 
-@pytest.mark.spec("12.4")
+@pytest.mark.spec("13.4")
 @pytest.mark.parametrize("what", ["short", "long", "seed bit", "word", "no tag", "bit at the end"])
 def test_corrections_that_no_device_makes_are_refused(what: str) -> None:
     shape = Shape(Layout(ROUND, 50, 5), 4)

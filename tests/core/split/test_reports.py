@@ -76,7 +76,7 @@ def test_a_plan_without_split_has_no_terms() -> None:
         Terms(bytes(16), Plan(), 10)
 
 
-@pytest.mark.spec("12.3", "12.7")
+@pytest.mark.spec("13.3", "13.7")
 @pytest.mark.parametrize("sequence", [False, True])
 def test_two_servers_sum_what_devices_have(sequence: bool) -> None:
     terms = some_terms(sequence=sequence)
@@ -125,7 +125,7 @@ def test_a_running_sum_goes_on_where_it_was_written_down() -> None:
         RunningSum(some_terms(items=61, rows=9), 1, first.helper.encoded())
 
 
-@pytest.mark.spec("12.2")
+@pytest.mark.spec("13.2")
 def test_all_reports_have_one_length() -> None:
     terms = some_terms(sequence=True)
     for seed, count in ((1, 0), (2, 1), (3, 6), (4, 50)):
@@ -141,7 +141,7 @@ def test_a_report_follows_from_its_secret() -> None:
     assert some_report(terms, 3).id != some_report(terms, 4).id
 
 
-@pytest.mark.spec("12.3")
+@pytest.mark.spec("13.3")
 @pytest.mark.parametrize("field", ["public", "leader", "helper"])
 def test_an_altered_report_is_refused(field: str) -> None:
     terms = some_terms()
@@ -165,7 +165,7 @@ def test_an_altered_report_is_refused(field: str) -> None:
             assert not any(empty)
 
 
-@pytest.mark.spec("12.3")
+@pytest.mark.spec("13.3")
 def test_shares_of_two_reports_do_not_go_together() -> None:
     terms = some_terms()
     one, other = some_report(terms, 1), some_report(terms, 2)
@@ -205,7 +205,7 @@ def test_a_row_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert not Pair(terms).offer(some_report(terms, 1))
 
 
-@pytest.mark.spec("12.5")
+@pytest.mark.spec("13.5")
 def test_two_rows_in_one_slot_are_refused_by_their_tags_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -62,7 +62,7 @@ def for_helper(update: SplitUpdate) -> HelperReport:
     return HelperReport(report=update.report, public=update.public, helper=update.helper, seen=b"")
 
 
-@pytest.mark.spec("12.3")
+@pytest.mark.spec("13.3")
 def test_each_server_opens_its_own_share_and_no_other() -> None:
     update, report = sealed(), some_report(TERMS, 1)
     update = decode(SplitUpdate, encode(update))
@@ -83,7 +83,7 @@ def test_each_server_opens_its_own_share_and_no_other() -> None:
             wrong()
 
 
-@pytest.mark.spec("12.1")
+@pytest.mark.spec("13.1")
 def test_a_helper_is_who_the_app_pins_and_signed_this_very_round() -> None:
     offer = some_offer()
     helper = check_helper(offer, PINNED)

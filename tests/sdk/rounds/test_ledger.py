@@ -39,10 +39,10 @@ def test_b_steps_apart_is_enough_and_one_less_is_not(separation: int, whose: str
         plan, floor = a_plan(), Floor.without_privacy(separation=separation, min_updates=1)
     taken = [an_entry(50)]
     for step in (50 + separation, 50 - separation):
-        assert why_not(taken, step, plan, floor) is None
+        assert why_not(taken, step, plan, floor, 0.0) is None
     for step in (50 + separation - 1, 50 - separation + 1):
         expected = None if step == 50 else "ledger-separation"
-        assert why_not(taken, step, plan, floor) == expected
+        assert why_not(taken, step, plan, floor, 0.0) == expected
 
 
 @pytest.mark.spec("7.5")
@@ -51,9 +51,9 @@ def test_k_rounds_are_enough_and_one_more_is_too_many(whose: str) -> None:
     plan = a_plan(cap=3 if whose == "plan" else 100)
     floor = Floor.without_privacy(separation=1, cap=3 if whose == "floor" else 100, min_updates=2)
     two, three = [an_entry(1), an_entry(3)], [an_entry(1), an_entry(3), an_entry(5)]
-    assert why_not(two, 9, plan, floor) is None
-    assert why_not(three, 9, plan, floor) == "ledger-cap"
-    assert why_not(three, 5, plan, floor) is None  # charged already
+    assert why_not(two, 9, plan, floor, 0.0) is None
+    assert why_not(three, 9, plan, floor, 0.0) == "ledger-cap"
+    assert why_not(three, 5, plan, floor, 0.0) is None  # charged already
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_k_rounds_are_enough_and_one_more_is_too_many(whose: str) -> None:
 def test_an_offer_below_the_floor_is_refused(
     plan: Plan, floor: Floor, expected: str | None
 ) -> None:
-    assert why_not([], 1, plan, floor) == expected
-    assert why_not([an_entry(1)], 1, plan, floor) == expected  # also for a second try
+    assert why_not([], 1, plan, floor, 0.0) == expected
+    assert why_not([an_entry(1)], 1, plan, floor, 0.0) == expected  # also for a second try
 
 
 @pytest.mark.spec("7.6")
 def test_an_abandoned_step_may_be_tried_again_but_not_for_ever() -> None:
     tries: list[Entry] = []
     for _ in range(TRIES_PER_STEP):
-        assert why_not(tries, 7, a_plan(), FLOOR) is None
+        assert why_not(tries, 7, a_plan(), FLOOR, 0.0) is None
         tries.append(an_entry(7))
-    assert why_not(tries, 7, a_plan(), FLOOR) == "ledger-tries"
-    assert why_not(tries, 8, a_plan(), FLOOR) is None
+    assert why_not(tries, 7, a_plan(), FLOOR, 0.0) == "ledger-tries"
+    assert why_not(tries, 8, a_plan(), FLOOR, 0.0) is None
     assert charged_steps(tries) == {7}
 
 
@@ -97,7 +97,7 @@ def test_whatever_is_offered_the_ledger_keeps_the_guarantee(
         plan, floor = a_plan(), Floor.without_privacy(separation=separation, cap=cap, min_updates=2)
     entries: list[Entry] = []
     for step in offers:
-        if why_not(entries, step, plan, floor) is None:
+        if why_not(entries, step, plan, floor, 0.0) is None:
             entries.append(an_entry(step))
     steps = sorted(charged_steps(entries))
     assert len(steps) <= cap
@@ -118,7 +118,7 @@ def test_the_ledger_says_what_the_rule_of_b_and_k_says(
     last = taken[-1] if taken else None
     step = (last or 0) + ahead
     plan = a_plan(separation=separation, cap=cap)
-    decided = why_not([an_entry(one) for one in taken], step, plan, FLOOR)
+    decided = why_not([an_entry(one) for one in taken], step, plan, FLOOR, 0.0)
     rule = participation.why_not(last, len(taken), step, plan.privacy)
     assert SAME[decided] is rule
 
@@ -141,7 +141,7 @@ def test_the_ledger_never_allows_what_the_rule_refuses(
     rule = participation.why_not(counted, len(taken), step, plan.privacy)
     ahead = counted is None or step >= counted  # a coordinator's steps only grow
     if rule is not None and ahead and step not in taken:  # one that is charged may be tried again
-        assert why_not([an_entry(one) for one in taken], step, plan, floor) is not None
+        assert why_not([an_entry(one) for one in taken], step, plan, floor, 0.0) is not None
 
 
 def test_who_never_took_part_has_spent_nothing() -> None:

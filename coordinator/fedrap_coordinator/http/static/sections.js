@@ -85,8 +85,18 @@ export function showPrivacy(o) {
   const p = o.privacy;
   const used = p.spent.most / p.cap;
   const bounded = p.epsilon !== null;
+  const days = p.window_days ? `${count(p.window_days)} days` : null;
+  // K renews with each window: what the device charged most has spent adds up over all of them.
+  const last = days === null ? null : p.lifetime[p.lifetime.length - 1];
   put("privacy",
-    gauge({
+    days !== null && bounded ? gauge({
+      share: p.spent.epsilon === null ? 1 : p.spent.epsilon / last.epsilon,
+      word: `ε ${epsilon(p.epsilon)}`,
+      note: `in any ${days}`,
+      title: `Privacy budget: epsilon ${epsilon(p.epsilon)} in any ${days}, a guarantee that is ${band(p.epsilon).word}; ` +
+        `the device charged most has spent ${p.spent.epsilon === null ? "all" : epsilon(p.spent.epsilon)} so far`,
+      kind: band(p.epsilon).kind,
+    }) : gauge({
       share: bounded ? p.spent.epsilon / p.epsilon : used,
       word: bounded ? `ε ${epsilon(p.spent.epsilon)}` : "no ε",
       note: bounded ? `spent of ${epsilon(p.epsilon)} guaranteed` : "no guarantee",
@@ -98,8 +108,10 @@ export function showPrivacy(o) {
     make("p", {}, claim(p)),
     facts([
       ["Guarantee", `${band(p.epsilon).word}${bounded ? ` (ε ${epsilon(p.epsilon)}; up to 1 strong, 4 fair, 10 weak)` : ""}`],
-      ["A device joins", `at most ${count(p.cap)} rounds, one in ${count(p.separation)}`],
-      ["Charged most", `${count(p.spent.most)} of ${count(p.cap)} rounds`],
+      ["A device joins", `at most ${count(p.cap)} rounds${days === null ? "" : ` in any ${days}`}, one in ${count(p.separation)}`],
+      ["Charged most", days === null ? `${count(p.spent.most)} of ${count(p.cap)} rounds` :
+        `${count(p.spent.most)} rounds so far${bounded ? `, ε ${p.spent.epsilon === null ? "without bound" : epsilon(p.spent.epsilon)}` : ""}`],
+      ...(days === null || !bounded ? [] : [["Over years", p.lifetime.map((one) => `${count(one.windows)} × ${days}: ε ${epsilon(one.epsilon)}`).join(", ")]]),
       ["Devices at the end of it", count(o.devices.spent)],
       ["Noise z, clip S", `${p.noise}, ${Number(p.clip.toPrecision(4))}${p.clip_adapts ? " (adapts)" : ""}`],
       ["δ", small(p.delta)],
@@ -253,15 +265,42 @@ export function showCommon(o, redraw) {
     comparison(o, redraw));
 }
 
+const interval = (f) => `${f.value.toFixed(3)} (${f.low.toFixed(3)} to ${f.high.toFixed(3)})`;
+
+// What devices said of releases, the newest answer last: [{release, metric, mean, uplift}].
+function answered(o) {
+  return o.questions.filter((q) => !q.variants.length).flatMap((q) => q.results
+    .filter((r) => r.group === "all" && r.mean)
+    .map((r) => ({ release: r.release, metric: q.metric, mean: r.mean, below: r.compared[0], devices: r.devices })))
+    .reverse();
+}
+
+function answers(o) {
+  const found = answered(o), open = o.questions.filter((q) => q.state === "open");
+  const words = open.map((q) => quiet(`Asked: ${q.metric}, ${q.answers} answers so far; nothing is shown before the end.`));
+  if (!found.length) return words;
+  const last = found.at(-1), same = found.filter((q) => q.metric === last.metric).sort((a, b) => a.release - b.release);
+  const uplift = { value: -last.below.value, low: -last.below.high, high: -last.below.low };
+  return [make("div", {},
+    make("div", { class: "line" }, make("span", { class: "big" }, last.mean.value.toFixed(3)),
+      make("span", { class: "quiet" }, `${last.metric} at v${last.release}, as ${Math.round(last.devices)} devices said`)),
+    quiet(`95 % interval ${interval(last.mean)}; above the popular list by ${interval(uplift)}`),
+    lineChart({
+      points: same.map((q) => ({ at: q.release, value: q.mean.value, title: `v${q.release}: ${interval(q.mean)}` })),
+      show: (n) => n.toFixed(2), title: `${last.metric} by version, as devices said`, width: room("quality"),
+    })), ...words];
+}
+
 export function showQuality(o) {
-  if (!o.quality.length) {
-    put("quality", quiet("Not known here: devices send no loss and no hits. Measure it with a panel or ",
-      make("code", {}, "fedrap-sim evaluate"), " and note it with ",
+  const asked = answers(o);
+  if (!o.quality.length && !asked.length) {
+    put("quality", quiet("Not known yet. Ask devices with ",
+      make("code", {}, "fedrap-coordinator quality ask"), ", or note what you measured elsewhere with ",
       make("code", {}, "fedrap-coordinator quality add VERSION METRIC VALUE"), "."));
     return;
   }
   const metrics = [...new Set(o.quality.map((q) => q.metric))];
-  put("quality", ...metrics.slice(0, 3).map((metric) => {
+  put("quality", ...asked, ...metrics.slice(0, 3).map((metric) => {
     const found = o.quality.filter((q) => q.metric === metric).sort((a, b) => a.version - b.version);
     const last = found.at(-1);
     return make("div", {},

@@ -10,14 +10,21 @@ public final class Because {
     /** Of the user's own history, strongest first; only what speaks for the item. */
     public final List<Reason> reasons;
 
+    /** Part of the score that the item has because many touched it lately. */
+    public final double trend;
+
     private final Map<String, String> titles; // of items that have a public title
 
-    Because(List<Reason> reasons, Map<String, String> titles) {
+    Because(List<Reason> reasons, Map<String, String> titles, double trend) {
+        this.trend = trend;
         this.reasons = Collections.unmodifiableList(reasons);
         this.titles = titles;
     }
 
-    /** Such as "because you liked A and B"; empty where nothing speaks for it. */
+    /**
+     * Such as "because you liked A and B"; "popular lately" where what others touched says more than the
+     * own history; empty where nothing speaks for it.
+     */
     public String words() {
         return words(Collections.<String, String>emptyMap(), 2);
     }
@@ -34,6 +41,13 @@ public final class Because {
             String item = reasons.get(i).item;
             String title = titles.containsKey(item) ? titles.get(item) : item;
             named.add(names.containsKey(item) ? names.get(item) : title);
+        }
+        double own = 0;
+        for (Reason one : reasons) {
+            own += one.shared + one.personal + one.sequence;
+        }
+        if (trend > Math.max(0.0, own)) {
+            return "popular lately";
         }
         if (named.isEmpty()) {
             return "";

@@ -187,12 +187,29 @@ public final class Config {
 
     /**
      * The least this device insists on, whatever a coordinator offers. The default is 2 steps apart,
-     * 100 rounds, 20 devices, and an epsilon of at most 10 for all that this device does, with a clip
-     * of at most 100.
+     * 100 rounds, 20 devices, and an epsilon of at most 10 for what this device does in any 365 days, with
+     * a clip of at most 100; {@link #floorLifetime} says more of time.
      */
     public Config floor(
             int separation, int cap, int minUpdates, double minNoise, double maxEpsilon, double maxClip) {
-        this.floor = new Ledger.Floor(separation, cap, minUpdates, minNoise, maxEpsilon, maxClip);
+        this.floor =
+                new Ledger.Floor(
+                        separation, cap, minUpdates, minNoise, maxEpsilon, maxClip, floor.windowDays,
+                        floor.maxLifetimeEpsilon);
+        return this;
+    }
+
+    /**
+     * How long rounds and epsilon of the floor are counted: in any window of so many days, or of the plan's
+     * if that is longer, and epsilon of all that this device ever does, where that is more. By default 365
+     * and 30; a plan without a window counts for a life.
+     */
+    public Config floorLifetime(double windowDays, double maxLifetimeEpsilon) {
+        Ledger.Floor f = floor;
+        this.floor =
+                new Ledger.Floor(
+                        f.separation, f.cap, f.minUpdates, f.minNoise, f.maxEpsilon, f.maxClip,
+                        windowDays, maxLifetimeEpsilon);
         return this;
     }
 

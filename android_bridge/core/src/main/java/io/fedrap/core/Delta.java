@@ -18,6 +18,7 @@ final class Delta {
     final byte[] withheld; // of the result, as in a release
     final byte[] entry; // of the result
     final SequenceBody sequence; // null: there is no sequence part
+    final byte[] trend; // f32 little-endian scale, then m i8; empty: there is none
 
     private Delta(Fields fields) {
         task = fields.id16("task");
@@ -36,6 +37,7 @@ final class Delta {
         withheld = fields.bytes("withheld", 0, Integer.MAX_VALUE, new byte[0]);
         entry = fields.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]);
         sequence = SequenceBody.in(fields);
+        trend = fields.bytes("trend", 0, Integer.MAX_VALUE, new byte[0]);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

@@ -268,7 +268,7 @@ public final class FedRap implements Closeable {
                 titles.put(one.item, title);
             }
         }
-        return new Because(found, titles);
+        return new Because(found, titles, model == null ? 0.0 : model.trend(item));
     }
 
     /**
@@ -292,6 +292,17 @@ public final class FedRap implements Closeable {
         return model == null || n <= 0
                 ? Collections.<String>emptyList()
                 : model.popular(n, state.hidden());
+    }
+
+    /**
+     * The n items that most devices touched lately, by the noised sums of rounds, without what is hidden or
+     * retired. Offline, and the same for every user; empty where the task has no trend, or noise drowns it.
+     */
+    public @NonNull List<String> trending(int n) {
+        LocalModel model = state.model();
+        return model == null || n <= 0
+                ? Collections.<String>emptyList()
+                : model.trending(n, state.hidden());
     }
 
     /** The n items most like this one in what everybody taught C. Offline. */

@@ -11,13 +11,20 @@ import java.util.Map;
 final class History {
     final int[] rows;
     final double[] weights; // how much each interaction means; 1 is a plain view
+    final double[] times; // seconds since 1970; null where they are not known
+
+    History(int[] rows, double[] weights) {
+        this(rows, weights, null);
+    }
 
     /** Throws WRONG_SHAPE for a weight that is 0 or above 1e6 either way. */
-    History(int[] rows, double[] weights) {
+    History(int[] rows, double[] weights, double[] times) {
         this.rows = rows;
         this.weights = weights;
-        if (rows.length != weights.length) {
-            throw FedRapException.wrongShape("a history needs one weight per interaction");
+        this.times = times;
+        if (rows.length != weights.length || times != null && times.length != rows.length) {
+            throw FedRapException.wrongShape(
+                    "a history needs one weight, and one time, per interaction");
         }
         for (double weight : weights) {
             if (!(weight != 0 && Math.abs(weight) <= 1e6)) { // also for NaN
@@ -61,20 +68,25 @@ final class History {
         }
         int[] left = new int[count];
         double[] theirs = new double[count];
+        double[] when = times == null ? null : new double[count];
         int at = 0;
         for (int i = 0; i < rows.length; i++) {
             if (kept[i]) {
                 left[at] = rows[i];
+                if (when != null) {
+                    when[at] = times[i];
+                }
                 theirs[at++] = weights[i];
             }
         }
-        return new History(left, theirs);
+        return new History(left, theirs, when);
     }
 
     /** What is derived from a history: its weights may have faded to 0. */
     private History(Map<Integer, Double> known) {
         rows = new int[known.size()];
         weights = new double[rows.length];
+        times = null;
         int at = 0;
         for (Map.Entry<Integer, Double> one : known.entrySet()) {
             rows[at] = one.getKey();

@@ -70,23 +70,31 @@ final class Ledger {
 
     /** The least that this device insists on, whatever an offer says; the default protects. */
     static final class Floor {
-        static final Floor DEFAULT = new Floor(2, 100, 20, 0.0, 10.0, 100.0);
+        static final Floor DEFAULT = new Floor(2, 100, 20, 0.0, 10.0, 100.0, 365.0, 30.0);
         final long separation;
         final long cap;
         final long minUpdates;
         final double minNoise;
-        final double maxEpsilon; // of all that this device ever did, with the round that is offered
+        final double maxEpsilon; // in any window, with the round that is offered
         final double maxClip;
+        final double windowDays; // the shortest in which cap and maxEpsilon hold
+        final double maxLifetimeEpsilon; // of all that this device ever did
 
         Floor(
                 long separation, long cap, long minUpdates, double minNoise, double maxEpsilon,
-                double maxClip) {
+                double maxClip, double windowDays, double maxLifetimeEpsilon) {
             Arguments.number("separation", separation, 0, Long.MAX_VALUE, Arguments.FLOOR);
             Arguments.number("cap", cap, 0, Long.MAX_VALUE, Arguments.FLOOR);
             Arguments.number("min_updates", minUpdates, 0, Long.MAX_VALUE, Arguments.FLOOR);
             Arguments.number("min_noise", minNoise, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
             Arguments.number("max_epsilon", maxEpsilon, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
             Arguments.number("max_clip", maxClip, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
+            Arguments.number("window_days", windowDays, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
+            Arguments.number(
+                    "max_lifetime_epsilon", maxLifetimeEpsilon, 0, Double.POSITIVE_INFINITY,
+                    Arguments.FLOOR);
+            this.windowDays = windowDays;
+            this.maxLifetimeEpsilon = maxLifetimeEpsilon;
             this.separation = separation;
             this.cap = cap;
             this.minUpdates = minUpdates;
@@ -97,7 +105,7 @@ final class Ledger {
     }
 
     /** Null when the device agrees to an offer; otherwise a word for what breaks the rule. */
-    static String whyNot(List<Entry> entries, long step, Plan plan, Floor floor) {
+    static String whyNot(List<Entry> entries, long step, Plan plan, Floor floor, double now) {
         Privacy rule = plan.privacy;
         if (plan.minUpdates < floor.minUpdates) {
             return "floor-cohort";
@@ -108,10 +116,20 @@ final class Ledger {
         if (rule.clip > floor.maxClip) {
             return "floor-clip";
         }
-        List<Entry> with = new ArrayList<>(entries);
-        with.add(new Entry(step, new byte[16], 0, rule));
-        if (!Double.isInfinite(floor.maxEpsilon) && epsilon(with) > floor.maxEpsilon) {
+        double days = rule.windowDays > 0 ? rule.windowDays : Double.POSITIVE_INFINITY;
+        double since = now - 86_400.0 * Math.max(days, floor.windowDays);
+        List<Entry> recent = new ArrayList<>();
+        for (Entry entry : entries) {
+            if (entry.at > since) {
+                recent.add(entry);
+            }
+        }
+        Entry added = new Entry(step, new byte[16], now, rule);
+        if (exceeds(recent, added, floor.maxEpsilon)) {
             return "floor-epsilon";
+        }
+        if (exceeds(entries, added, Math.max(floor.maxEpsilon, floor.maxLifetimeEpsilon))) {
+            return "floor-lifetime";
         }
         int tries = 0;
         long gap = Math.max(rule.separation, floor.separation);
@@ -123,10 +141,19 @@ final class Ledger {
         if (tries > 0) {
             return tries >= TRIES_PER_STEP ? "ledger-tries" : null;
         }
-        if (noises(entries).size() >= Math.min(rule.cap, floor.cap)) {
+        if (noises(recent).size() >= Math.min(rule.cap, floor.cap)) {
             return "ledger-cap";
         }
         return near ? "ledger-separation" : null;
+    }
+
+    private static boolean exceeds(List<Entry> entries, Entry added, double most) {
+        if (Double.isInfinite(most)) {
+            return false;
+        }
+        List<Entry> with = new ArrayList<>(entries);
+        with.add(added);
+        return epsilon(with) > most;
     }
 
     /** How many steps this device is charged for; one that was tried twice counts once. */

@@ -80,16 +80,23 @@ final class LocalModel {
         if (interactions != known) { // lists are replaced, never changed
             int[] rows = new int[interactions.size()];
             double[] weights = new double[rows.length];
+            double[] times = new double[rows.length];
             int count = 0;
             for (int i = interactions.size() - 1; i >= 0; i--) {
                 int row = row(interactions.get(i).item);
                 Double counts = kinds.weight(interactions.get(i).kind);
                 if (row >= 0 && counts != null) {
                     rows[count] = row;
+                    times[count] = interactions.get(i).at;
                     weights[count++] = counts * interactions.get(i).weight;
                 }
             }
-            history = new History(Arrays.copyOf(rows, count), Arrays.copyOf(weights, count)).settled();
+            history =
+                    new History(
+                                    Arrays.copyOf(rows, count),
+                                    Arrays.copyOf(weights, count),
+                                    Arrays.copyOf(times, count))
+                            .settled();
             known = interactions;
             representation = null;
             part = null;
@@ -159,8 +166,7 @@ final class LocalModel {
             found.add(
                     new Recommendation(
                             ids.name(row), ranked.shared[i], ranked.personal[i], ranked.sequence[i],
-                            ranked.popularity[i], best.added[i],
-                            why));
+                            ranked.popularity[i], ranked.trend[i], best.added[i], why));
         }
         return found;
     }
@@ -172,6 +178,25 @@ final class LocalModel {
             names.add(one.item);
         }
         return names;
+    }
+
+    /** The n items touched most of late, best first; none where the release does not say. */
+    List<String> trending(int n, Collection<String> hidden) {
+        List<String> names = new ArrayList<>();
+        if (common.trend != null) {
+            boolean[] allowed = shown.clone();
+            forbid(allowed, hidden);
+            for (int row : common.trend.best(n, allowed)) {
+                names.add(ids.name(row));
+            }
+        }
+        return names;
+    }
+
+    /** What an item's score has because it was touched lately. */
+    double trend(String item) {
+        int row = row(item);
+        return row < 0 || common.trend == null ? 0.0 : header.scoring.trend * common.trend.of(row);
     }
 
     /** How each item of the history moves the score of one, strongest first. */
@@ -188,7 +213,7 @@ final class LocalModel {
             if (allowed[row] && (test == null || test.test(ids.name(row)))) {
                 found.add(
                         new Recommendation(
-                                ids.name(row), 0, 0, 0, 0, 0, Collections.<Reason>emptyList()));
+                                ids.name(row), 0, 0, 0, 0, 0, 0, Collections.<Reason>emptyList()));
             }
         }
         return found;

@@ -12,7 +12,8 @@ final class Privacy {
     final double noise; // z, standard deviation of the sum's noise / S
     final double[] coefficients; // c, from 1 downwards; {1} is independent noise
     final int separation; // b, in released steps
-    final long cap; // K, rounds a device joins in its life
+    final long cap; // K, rounds a device joins in any window
+    final double windowDays; // of such a window; 0: K is for all of a device's life
     final double delta;
     final Adapt adapt; // null: S stays as it is
 
@@ -41,13 +42,15 @@ final class Privacy {
     /** Throws MALFORMED_MESSAGE, also for fields that are not known (PROTOCOL 5.1, 5.5). */
     Privacy(Fields f) {
         f.only(
-                "clip", "row_clip", "noise", "coefficients", "separation", "cap", "delta", "adapt");
+                "clip", "row_clip", "noise", "coefficients", "separation", "cap", "delta", "adapt",
+                "window_days");
         clip = f.number("clip", Double.MIN_VALUE, 1e6, 30.0);
         rowClip = f.has("row_clip") ? f.number("row_clip", Double.MIN_VALUE, 1e6) : Double.NaN;
         noise = f.number("noise", 0, 1e4, 0.0);
         separation = (int) f.integer("separation", 1, 1000, 2);
         cap = f.integer("cap", 1, 1_000_000_000, 10);
         delta = f.number("delta", Double.MIN_VALUE, Math.nextDown(1.0), 1e-5);
+        windowDays = f.number("window_days", 0, 3650, 0.0);
         adapt = f.has("adapt") ? new Adapt(f.inner("adapt")) : null;
         coefficients = coefficientsOf(f);
         if (coefficients.length > separation) {
@@ -98,6 +101,9 @@ final class Privacy {
         map.put("cap", cap);
         map.put("delta", delta);
         map.put("adapt", adapt == null ? null : adapt.toMap());
+        if (windowDays > 0) {
+            map.put("window_days", windowDays);
+        }
         return map;
     }
 }

@@ -15,15 +15,22 @@ final class Ranking {
     final double[] shared; // (n)
     final double[] personal; // (n)
     final double[] sequence; // (n) zeros without a sequence part
-    final double[] popularity; // (n) as well; the score is the sum of all four
+    final double[] popularity; // (n) as well
+    final double[] trend; // (n) zeros where nothing is known of late; the score is the sum of all five
 
     private Ranking(
-            int[] rows, double[] shared, double[] personal, double[] sequence, double[] popularity) {
+            int[] rows,
+            double[] shared,
+            double[] personal,
+            double[] sequence,
+            double[] popularity,
+            double[] trend) {
         this.rows = rows;
         this.shared = shared;
         this.personal = personal;
         this.sequence = sequence;
         this.popularity = popularity;
+        this.trend = trend;
     }
 
     /** Some of them, in this order. */
@@ -34,7 +41,7 @@ final class Ranking {
         }
         return new Ranking(
                 theirs, some(shared, places), some(personal, places), some(sequence, places),
-                some(popularity, places));
+                some(popularity, places), some(trend, places));
     }
 
     private static double[] some(double[] all, int[] places) {
@@ -51,7 +58,8 @@ final class Ranking {
         System.arraycopy(other.rows, 0, all, rows.length, other.rows.length);
         return new Ranking(
                 all, both(shared, other.shared), both(personal, other.personal),
-                both(sequence, other.sequence), both(popularity, other.popularity));
+                both(sequence, other.sequence), both(popularity, other.popularity),
+                both(trend, other.trend));
     }
 
     private static double[] both(double[] first, double[] second) {
@@ -62,7 +70,7 @@ final class Ranking {
 
     /** The score of one of them. */
     double score(int place) {
-        return shared[place] + personal[place] + (sequence[place] + popularity[place]);
+        return shared[place] + personal[place] + (sequence[place] + popularity[place]) + trend[place];
     }
 
     /** The n best of the allowed rows; {@code part} is null without a sequence part. */
@@ -73,13 +81,14 @@ final class Ranking {
             int n,
             boolean[] allowed) {
         int most = Math.max(n, SHORTLIST);
+        double weight = representation.scoring.trend;
         int[] shortlist =
                 part == null
-                        ? common.best(representation.user, most, allowed)
-                        : common.best(representation.user, part, most, allowed);
+                        ? common.best(representation.user, weight, most, allowed)
+                        : common.best(representation.user, weight, part, most, allowed);
         double share = part == null ? 1.0 : part.scoring.solve;
         double[] theirs = common.take(shortlist);
-        double[][] found = new double[4][shortlist.length]; // shared, personal, sequence, popularity
+        double[][] found = new double[5][shortlist.length]; // as the fields above
         TopN top = new TopN(Math.min(n, shortlist.length));
         for (int i = 0; i < shortlist.length; i++) {
             int at = i * common.dim();
@@ -92,9 +101,11 @@ final class Ranking {
                 found[2][i] = part.scoring.sequence * product;
                 found[3][i] = popularity(common, part, row);
             }
-            top.offer(i, found[0][i] + found[1][i] + (found[2][i] + found[3][i]));
+            found[4][i] = common.trend == null ? 0.0 : weight * common.trend.of(row);
+            top.offer(i, found[0][i] + found[1][i] + (found[2][i] + found[3][i]) + found[4][i]);
         }
-        return new Ranking(shortlist, found[0], found[1], found[2], found[3]).take(top.rows());
+        return new Ranking(shortlist, found[0], found[1], found[2], found[3], found[4])
+                .take(top.rows());
     }
 
     private static double popularity(SharedMatrix common, SequenceUser part, int row) {
@@ -103,7 +114,8 @@ final class Ranking {
 
     /**
      * Why an item has its score: a shared, a personal and a sequence number for each item of the
-     * history, newest first, which add up to it but for popularity. Here {@code rows} are those items.
+     * history, newest first, which add up to it but for popularity and trend. Here {@code rows} are
+     * those items.
      */
     static Ranking explain(
             SharedMatrix common, UserRepresentation representation, SequenceUser part, int row) {
@@ -124,7 +136,10 @@ final class Ranking {
             }
         }
         double[] popularity = {part == null ? 0.0 : popularity(common, part, row)};
-        return new Ranking(representation.items, shared, personal, sequence, popularity);
+        double[] trend = {
+            common.trend == null ? 0.0 : representation.scoring.trend * common.trend.of(row)
+        };
+        return new Ranking(representation.items, shared, personal, sequence, popularity, trend);
     }
 
     /**
@@ -152,7 +167,7 @@ final class Ranking {
             found[i] = cosines[best[i]];
         }
         double[] none = new double[best.length];
-        return new Ranking(best, found, none, none, none);
+        return new Ranking(best, found, none, none, none, none);
     }
 
     private static double sum(double[] parts) {

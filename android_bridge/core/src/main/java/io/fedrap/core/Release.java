@@ -17,6 +17,7 @@ final class Release {
     final byte[] withheld; // a bit per row, lowest first: not to be recommended; empty: none
     final byte[] entry; // of the log: a signature and a ReleaseEntry
     final SequenceBody sequence; // null: there is no sequence part
+    final byte[] trend; // f32 little-endian scale, then m i8; empty: there is none
 
     private Release(Fields fields) {
         task = fields.id16("task");
@@ -34,6 +35,7 @@ final class Release {
         withheld = fields.bytes("withheld", 0, Integer.MAX_VALUE, new byte[0]);
         entry = fields.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]);
         sequence = SequenceBody.in(fields);
+        trend = fields.bytes("trend", 0, Integer.MAX_VALUE, new byte[0]);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

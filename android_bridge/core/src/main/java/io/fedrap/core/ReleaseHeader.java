@@ -25,6 +25,7 @@ final class ReleaseHeader {
     final byte[] entry; // of the log, as signed; empty in stores of before there was one
     final int sequenceDim; // k of the sequence part; 0 without one
     final byte[] kernels; // of the sequence part, as in a release
+    final byte[] trend; // as in a release; empty without one
 
     private ReleaseHeader(
             long version,
@@ -36,7 +37,8 @@ final class ReleaseHeader {
             byte[] withheld,
             byte[] entry,
             int sequenceDim,
-            byte[] kernels) {
+            byte[] kernels,
+            byte[] trend) {
         this.version = version;
         this.step = step;
         this.size = size;
@@ -47,6 +49,7 @@ final class ReleaseHeader {
         this.entry = entry;
         this.sequenceDim = sequenceDim;
         this.kernels = kernels;
+        this.trend = trend;
     }
 
     /** The head of a release whose C was found good, so its size fits. */
@@ -59,10 +62,10 @@ final class ReleaseHeader {
         return r != null
                 ? new ReleaseHeader(
                         r.version, r.step, (int) r.size, r.dim, r.model, r.scoring, r.withheld, r.entry,
-                        wide, kernels)
+                        wide, kernels, r.trend)
                 : new ReleaseHeader(
                         d.version, d.step, (int) d.size, d.dim, d.model, d.scoring, d.withheld, d.entry,
-                        wide, kernels);
+                        wide, kernels, d.trend);
     }
 
     static ReleaseHeader decode(byte[] raw) {
@@ -71,7 +74,8 @@ final class ReleaseHeader {
                 f.count("version"), f.count("step"), (int) f.integer("size", 0, Integer.MAX_VALUE),
                 (int) f.integer("dim", 1, 512), f.digest("model"), Scoring.from(f.inner("scoring")),
                 f.bytes("withheld"), f.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]),
-                (int) f.integer("sequence_dim", 0, 512, 0), f.bytes("kernels", 0, 4 * 512 * 16, new byte[0]));
+                (int) f.integer("sequence_dim", 0, 512, 0), f.bytes("kernels", 0, 4 * 512 * 16, new byte[0]),
+                f.bytes("trend", 0, Integer.MAX_VALUE, new byte[0]));
     }
 
     private byte[] encode() {
@@ -86,6 +90,7 @@ final class ReleaseHeader {
         map.put("entry", entry);
         map.put("sequence_dim", sequenceDim);
         map.put("kernels", kernels);
+        map.put("trend", trend);
         return MsgPack.encode(map);
     }
 
@@ -144,13 +149,14 @@ final class ReleaseHeader {
     SharedMatrix load(SealedStore store) {
         QuantizedRows items = load(store, PART, dim, null);
         if (sequenceDim == 0) {
-            return new SharedMatrix(version, items);
+            return new SharedMatrix(version, items, null, Trend.of(trend, size));
         }
         float[] bias = new float[size];
         QuantizedRows outputs = load(store, OUTPUTS, sequenceDim, bias);
         QuantizedRows offsets = load(store, OFFSETS, sequenceDim, null);
         float[] a = LittleEndian.floats(kernels);
-        return new SharedMatrix(version, items, new SequenceRows(outputs, offsets, bias, a));
+        SequenceRows part = new SequenceRows(outputs, offsets, bias, a);
+        return new SharedMatrix(version, items, part, Trend.of(trend, size));
     }
 
     /** Rows from their chunks; those with a bias begin with it. */

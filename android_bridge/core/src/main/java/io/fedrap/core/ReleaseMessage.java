@@ -33,6 +33,11 @@ final class ReleaseMessage {
         return release != null ? release.sequence : delta.sequence;
     }
 
+    /** Its trend, as sent; empty where there is none. */
+    byte[] trend() {
+        return release != null ? release.trend : delta.trend;
+    }
+
     /** Rows that it states; nothing was made of them yet. */
     long size() {
         return release != null ? release.size : delta.size;

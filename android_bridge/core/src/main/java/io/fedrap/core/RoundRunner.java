@@ -214,13 +214,14 @@ final class RoundRunner {
                 return Eligibility.ALREADY_IN_ROUND;
             }
         }
-        return Ledger.whyNot(entries, offer.step, plan, floor);
+        return Ledger.whyNot(entries, offer.step, plan, floor, state.now());
     }
 
     private Prepared prepare(Offer offer, Plan plan, Credentials credentials, LocalModel model) {
         RoundShare share =
                 RoundShare.compute(
-                        plan, model.common, model.gram(), state.history(), trainer, new SecureRandom());
+                        plan, model.common, model.gram(), state.history(), state.now(), trainer,
+                        new SecureRandom());
         byte[] body = Sealing.seal(offer, credentials.device, share.plaintext);
         Ledger.Entry entry = new Ledger.Entry(offer.step, offer.round, state.now(), plan.privacy);
         return new Prepared(offer.round, body, entry, share.loss);

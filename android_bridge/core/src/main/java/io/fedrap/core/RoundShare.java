@@ -20,6 +20,7 @@ final class RoundShare {
      * This device's share of a round.
      *
      * @param gram C'C of {@code common}
+     * @param now in seconds since 1970
      * @throws FedRapException UNSUPPORTED_METHOD for a plan that is not of `solve`; BROKEN_MODEL,
      *     WRONG_SHAPE or NOT_FINITE where C gives no share: nothing must be sent then
      */
@@ -28,6 +29,7 @@ final class RoundShare {
             SharedMatrix common,
             double[] gram,
             History history,
+            double now,
             LocalTrainer trainer,
             SecureRandom random) {
         RoundProblem problem = new RoundProblem(common, gram, history, plan.method());
@@ -42,6 +44,10 @@ final class RoundShare {
             SequenceProblem asked =
                     new SequenceProblem(rows, history, part, count -> uniform(count, random));
             update = update.with(asked.parts(trainer.expect(asked)));
+        }
+        SolveMethod method = plan.method();
+        if (method.halfDays > 0) {
+            update = update.with(Trend.lately(history, now, method.halfDays, method.trendScale));
         }
         update = update.clipped(plan.privacy);
         double[] uniform = uniform(update.uniformCount(), random);

@@ -2,7 +2,7 @@ package io.fedrap.core;
 
 /** One more part of an update, beside the rows and the Gram matrix of C. */
 final class RowPart {
-    final String name; // inputs, outputs or kernels
+    final String name; // inputs, outputs, kernels or lately
     final int[] rows; // ascending, distinct; null where all rows come, so that none is named
     final double[] values; // (n·width)
     final int width; // numbers in a row

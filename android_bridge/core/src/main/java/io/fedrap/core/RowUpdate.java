@@ -12,7 +12,7 @@ final class RowUpdate {
     final double[] gram; // (k(k+1)/2)
     final int dim; // k
     final int fits; // 1: within the clip as it was computed, -1: above it, 0: nobody asked
-    final RowPart[] parts; // of the sequence part: inputs, outputs and kernels; none without it
+    final RowPart[] parts; // inputs, outputs and kernels of the sequence part, lately of the trend
 
     RowUpdate(int[] rows, double[] values, double[] gram, int dim, int fits, RowPart... parts) {
         this.rows = rows;
@@ -23,9 +23,11 @@ final class RowUpdate {
         this.parts = parts;
     }
 
-    /** This update with the parts of the sequence part. */
+    /** This update with more parts behind those that it has. */
     RowUpdate with(RowPart... others) {
-        return new RowUpdate(rows, values, gram, dim, fits, others);
+        RowPart[] all = Arrays.copyOf(parts, parts.length + others.length);
+        System.arraycopy(others, 0, all, parts.length, others.length);
+        return new RowUpdate(rows, values, gram, dim, fits, all);
     }
 
     /** The upper half of a (k·k), row by row: (k(k+1)/2). */

@@ -24,6 +24,7 @@ final class Scoring {
     final double sigma; // how far D is trusted with a single interaction
     final int recent; // newest items that own a row in D
     final SequenceScoring sequence; // how the second part is added; null: there is none
+    final double trend; // how much counts what was touched lately; 0: not at all
     private final long paperSeed; // of the method `paper`; -1 for `solve`
 
     private Scoring(Fields f, long paperSeed) {
@@ -40,6 +41,7 @@ final class Scoring {
         recent = (int) f.integer("recent", 0, 5000, 50);
         boolean both = paperSeed < 0 && f.asMap().containsKey("sequence");
         sequence = both ? new SequenceScoring(f.inner("sequence")) : null;
+        trend = f.number("trend", 0, LARGEST, 0);
     }
 
     /** Scoring inside a message, where it has a name; throws MALFORMED_MESSAGE. */
@@ -59,7 +61,7 @@ final class Scoring {
     static Scoring ofSolve(Fields fields) {
         fields.only(
                 "name", "alpha", "w0", "beta", "gamma", "tau", "ridge", "rho", "power", "sigma",
-                "recent", "sequence");
+                "recent", "sequence", "trend");
         if (!fields.text("name", 0, Integer.MAX_VALUE, "solve").equals("solve")) {
             throw fields.refused("name", "is not solve");
         }
@@ -103,6 +105,9 @@ final class Scoring {
         map.put("recent", recent);
         if (sequence != null) {
             map.put("sequence", sequence.toMap());
+        }
+        if (trend != 0) {
+            map.put("trend", trend);
         }
         return map;
     }

@@ -11,22 +11,23 @@ import java.security.NoSuchAlgorithmException;
  */
 final class SharedMatrix {
     static final int MAX_RELEASE_BYTES = 256 * 1024 * 1024;
-    private static final float LARGEST_SCALE = 1e4f; // an honest C has entries of about one
+    static final float LARGEST_SCALE = 1e4f; // an honest C has entries of about one
 
     final long version;
     final QuantizedRows items; // (m, k)
     final SequenceRows sequence; // null: this task has no sequence part
+    final Trend trend; // null: this release says nothing of what was touched lately
 
     SharedMatrix(long version, QuantizedRows items) {
-        this(version, items, null);
+        this(version, items, null, null);
     }
 
     /**
-     * C from its numbers, with the sequence part where there is one.
+     * C from its numbers, with the sequence part and the trend where there are such.
      *
      * @throws FedRapException BROKEN_MODEL where scales are negative, huge or not finite
      */
-    SharedMatrix(long version, QuantizedRows items, SequenceRows sequence) {
+    SharedMatrix(long version, QuantizedRows items, SequenceRows sequence, Trend trend) {
         check(items);
         if (sequence != null && sequence.size() != items.size()) {
             throw FedRapException.broken("a sequence part of another number of rows than C");
@@ -34,6 +35,7 @@ final class SharedMatrix {
         this.version = version;
         this.items = items;
         this.sequence = sequence;
+        this.trend = trend;
     }
 
     static void check(QuantizedRows items) {
@@ -60,10 +62,11 @@ final class SharedMatrix {
                         release.size, release.dim, release.scales, release.bitmap, release.values);
         SequenceRows part =
                 release.sequence == null ? null : SequenceRows.of(release.sequence, release.size);
-        if (!MessageDigest.isEqual(hash(items, part), release.model)) {
+        Trend trend = Trend.of(release.trend, release.size);
+        if (!MessageDigest.isEqual(hash(items, part, trend), release.model)) {
             throw FedRapException.broken("a release whose numbers do not have the hash that it states");
         }
-        return new SharedMatrix(release.version, items, part);
+        return new SharedMatrix(release.version, items, part, trend);
     }
 
     /**
@@ -86,18 +89,30 @@ final class SharedMatrix {
             }
             part = sequence.apply(delta.sequence, delta.size);
         }
-        if (!MessageDigest.isEqual(hash(grown, part), delta.model)) {
+        Trend newest = Trend.of(delta.trend, delta.size);
+        if (!MessageDigest.isEqual(hash(grown, part, newest), delta.model)) {
             throw FedRapException.broken("a delta whose result does not have the hash that it states");
         }
-        return new SharedMatrix(delta.version, grown, part);
+        return new SharedMatrix(delta.version, grown, part, newest);
     }
 
     static byte[] hash(QuantizedRows items) {
-        return hash(items, null);
+        return hash(items, null, null);
     }
 
-    /** SHA-256 of all the numbers of a release (PROTOCOL 7.2, 10.5). */
-    static byte[] hash(QuantizedRows items, SequenceRows part) {
+    /** SHA-256 of all the numbers of a release (PROTOCOL 7.2, 10.5, 12.4). */
+    static byte[] hash(QuantizedRows items, SequenceRows part, Trend trend) {
+        byte[] rows = hash(items, part);
+        if (trend == null) {
+            return rows;
+        }
+        MessageDigest all = sha256();
+        all.update("fedrap/1 trend".getBytes(StandardCharsets.US_ASCII));
+        all.update(rows);
+        return all.digest(trend.raw);
+    }
+
+    private static byte[] hash(QuantizedRows items, SequenceRows part) {
         MessageDigest digest = sha256();
         digest.update("fedrap/1 model".getBytes(StandardCharsets.US_ASCII));
         digest.update(LittleEndian.bytes(new int[] {items.size(), items.dim}));
@@ -197,8 +212,8 @@ final class SharedMatrix {
         return Math.sqrt(square) * items.scales[row];
     }
 
-    /** The rows of the n largest u·C_j among the allowed, best first, equal ones in order of row. */
-    int[] best(double[] user, int n, boolean[] allowed) {
+    /** The rows of the n largest u·C_j + weight·t_j among the allowed, equal ones in order of row. */
+    int[] best(double[] user, double weight, int n, boolean[] allowed) {
         int k = dim();
         float[] u = new float[k];
         for (int i = 0; i < k; i++) {
@@ -207,16 +222,17 @@ final class SharedMatrix {
         TopN top = new TopN(Math.min(n, size()));
         for (int row = 0, at = 0; row < size(); row++, at += k) {
             if (allowed[row]) {
-                top.offer(row, product(items.values, at, u) * items.scales[row]);
+                top.offer(row, product(items.values, at, u) * items.scales[row] + lately(row, weight));
             }
         }
         return top.rows();
     }
 
     /**
-     * The same for solve·u·C_j + sequence·(q·C'_j + kappa·b_j), with C' and b of the sequence part.
+     * The same for solve·u·C_j + sequence·(q·C'_j + kappa·b_j) + weight·t_j, with C' and b of the
+     * sequence part.
      */
-    int[] best(double[] user, SequenceUser part, int n, boolean[] allowed) {
+    int[] best(double[] user, double weight, SequenceUser part, int n, boolean[] allowed) {
         SequenceScoring mix = part.scoring;
         float[] u = floats(user, mix.solve);
         float[] q = floats(part.query, mix.sequence);
@@ -227,10 +243,14 @@ final class SharedMatrix {
             if (allowed[row]) {
                 float score = product(items.values, row * dim(), u) * items.scales[row];
                 score += product(outputs.values, row * outputs.dim, q) * outputs.scales[row];
-                top.offer(row, score + popularity * sequence.bias[row]);
+                top.offer(row, score + popularity * sequence.bias[row] + lately(row, weight));
             }
         }
         return top.rows();
+    }
+
+    private float lately(int row, double weight) {
+        return trend == null || weight == 0 ? 0f : (float) (weight * trend.of(row));
     }
 
     private static float[] floats(double[] numbers, double factor) {

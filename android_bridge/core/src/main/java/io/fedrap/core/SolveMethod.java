@@ -15,11 +15,13 @@ final class SolveMethod {
     final double gamma;
     final double tau;
     final SequenceMethod sequence; // the second part, learnt in the same rounds; null: off
+    final double halfDays; // after which a touch counts half in the trend; 0: it is off
+    final double trendScale; // of a touch of just now, before the clip
 
     /** Throws MALFORMED_MESSAGE, also for fields that are not known (PROTOCOL 5.1). */
     SolveMethod(Fields f) {
         f.only("name", "dim", "alpha", "w0", "ridge", "order", "prefixes", "beta", "gamma", "tau",
-                "sequence");
+                "sequence", "trend");
         dim = (int) f.integer("dim", 1, 512, 32);
         alpha = f.number("alpha", TINY, LARGEST, 5.0);
         w0 = f.number("w0", 0, LARGEST, 1.0);
@@ -31,5 +33,11 @@ final class SolveMethod {
         tau = f.number("tau", TINY, LARGEST, 3.0);
         sequence =
                 f.asMap().containsKey("sequence") ? new SequenceMethod(f.inner("sequence")) : null;
+        Fields lately = f.asMap().containsKey("trend") ? f.inner("trend") : null;
+        if (lately != null) {
+            lately.only("half_days", "scale");
+        }
+        halfDays = lately == null ? 0.0 : lately.number("half_days", 0.01, 3650, 7.0);
+        trendScale = lately == null ? 0.0 : lately.number("scale", TINY, LARGEST, 1.0);
     }
 }

@@ -8,7 +8,7 @@ import java.util.Locale;
 /** The guarantee of a policy, in numbers and in words: the same as the coordinator says. */
 public final class Statement {
     /** What is protected. */
-    public final String unit = "one device with everything it ever recorded";
+    public final String unit;
 
     /** What two worlds are told apart by. */
     public final String adjacency = "zero-out: all contributions of the device replaced by zeros";
@@ -16,8 +16,14 @@ public final class Statement {
     /** b, in released steps. */
     public final long separation;
 
-    /** K, rounds that a device joins in its life. */
+    /** K, rounds that a device joins in any window. */
     public final long cap;
+
+    /** Of such a window; 0 where K is for all of a device's life. */
+    public final double windowDays;
+
+    /** Charged over ten windows; that of one where K is for a life. */
+    public final double lifetimeEpsilon;
 
     /** z, standard deviation of the noise over the clip. */
     public final double noise;
@@ -43,6 +49,14 @@ public final class Statement {
     Statement(Privacy rule) {
         separation = rule.separation;
         cap = rule.cap;
+        windowDays = rule.windowDays;
+        String days = days(rule);
+        unit =
+                windowDays > 0
+                        ? "one device with everything it contributes in any " + days
+                        : "one device with everything it ever recorded";
+        long most = windowDays > 0 ? 10 * cap : cap;
+        lifetimeEpsilon = Accounting.chargedEpsilon(most, rule.chargedNoise(), rule.delta);
         noise = rule.noise;
         clip = rule.clip;
         rowClip = rule.rowClip;
@@ -50,6 +64,11 @@ public final class Statement {
         delta = rule.delta;
         epsilon = Accounting.chargedEpsilon(rule.cap, rule.chargedNoise(), rule.delta);
         assumptions = Collections.unmodifiableList(assumptions(rule));
+    }
+
+    private static String days(Privacy rule) {
+        double days = rule.windowDays;
+        return (days == Math.rint(days) ? String.valueOf((long) days) : String.valueOf(days)) + " days";
     }
 
     private static List<String> assumptions(Privacy rule) {
@@ -60,7 +79,9 @@ public final class Statement {
         }
         found.add("nothing is assumed about who takes part when, and nothing is gained from sampling");
         found.add(
-                "no device is in more than " + rule.cap + " releases, nor in two less than "
+                "no device is in more than " + rule.cap + " releases"
+                        + (rule.windowDays > 0 ? " whose rounds it joined within " + days(rule) : "")
+                        + ", nor in two less than "
                         + rule.separation
                         + " steps apart; the coordinator and the device both see to it");
         found.add("the aggregator clips every update, adds the noise and lets nobody see a sum without it");

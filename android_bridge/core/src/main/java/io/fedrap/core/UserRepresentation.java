@@ -26,7 +26,7 @@ final class UserRepresentation {
     final double[] weights; // (n) a_l
     final double[] user; // (k) u
     final double[] offsets; // (p) d, of the first p of the items: they own a row of D
-    private final Scoring scoring;
+    final Scoring scoring;
     private final int dim;
     private final double[] own; // (n·k) rows of C of the items
     private final double[] lengths; // (p) their norms

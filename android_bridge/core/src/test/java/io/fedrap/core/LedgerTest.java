@@ -23,7 +23,8 @@ class LedgerTest {
         for (Object stored : (List<?>) one.get("entries")) {
             Vectors.Case entry = new Vectors.Case((Map<?, ?>) stored);
             Privacy rule = Made.privacy(entry.inner("privacy"));
-            entries.add(new Ledger.Entry(entry.integer("step"), new byte[16], 0.0, rule));
+            entries.add(
+                    new Ledger.Entry(entry.integer("step"), new byte[16], entry.number("at"), rule));
         }
         Vectors.Case floor = one.inner("floor");
         Ledger.Floor least =
@@ -33,10 +34,13 @@ class LedgerTest {
                         floor.integer("min_updates"),
                         floor.number("min_noise"),
                         floor.number("max_epsilon"),
-                        floor.number("max_clip"));
+                        floor.number("max_clip"),
+                        floor.number("window_days"),
+                        floor.number("max_lifetime_epsilon"));
         Plan plan = Plan.decode(MsgPack.encode(one.inner("plan").fields));
         assertEquals(
-                one.get("answer"), Ledger.whyNot(entries, one.integer("step"), plan, least));
+                one.get("answer"),
+                Ledger.whyNot(entries, one.integer("step"), plan, least, one.number("now")));
         assertEquals(one.integer("charged"), Ledger.chargedSteps(entries));
         Vectors.close(one.number("epsilon"), Ledger.epsilon(entries));
     }

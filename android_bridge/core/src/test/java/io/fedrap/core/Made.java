@@ -48,8 +48,20 @@ final class Made {
         return out;
     }
 
+    /** A trend as stored in a vector. */
+    static Trend trend(Vectors.Case stored) {
+        double[] steps = stored.numbers("values");
+        byte[] raw = java.util.Arrays.copyOf(
+                LittleEndian.bytes(floats(new double[] {stored.number("scale")})), 4 + steps.length);
+        for (int i = 0; i < steps.length; i++) {
+            raw[4 + i] = (byte) steps[i];
+        }
+        return Trend.of(raw, steps.length);
+    }
+
     static History history(Vectors.Case stored) {
-        return new History(stored.integers("rows"), stored.numbers("weights"));
+        double[] times = stored.fields.containsKey("times") ? stored.numbers("times") : null;
+        return new History(stored.integers("rows"), stored.numbers("weights"), times);
     }
 
     static Scoring scoring(Vectors.Case stored) {

@@ -71,7 +71,7 @@ class SequenceTest {
                     }
                     SharedMatrix found = read(one, raw);
                     SequenceRows part = Made.sequence(one.inner("sequence"));
-                    byte[] hash = SharedMatrix.hash(Made.common(one.inner("items")).items, part);
+                    byte[] hash = SharedMatrix.hash(Made.common(one.inner("items")).items, part, null);
                     assertEquals(one.text("hash"), Vectors.hex(hash));
                     assertNotNull(found.sequence);
                     assertArrayEquals(part.outputs.values, found.sequence.outputs.values);
@@ -89,7 +89,7 @@ class SequenceTest {
         }
         Vectors.Case old = one.inner("old");
         QuantizedRows items = Made.common(old.inner("items")).items;
-        SharedMatrix held = new SharedMatrix(1, items, Made.sequence(old.inner("sequence")));
+        SharedMatrix held = new SharedMatrix(1, items, Made.sequence(old.inner("sequence")), null);
         return held.apply(Delta.decode(raw, 1 << 20));
     }
 
@@ -100,7 +100,7 @@ class SequenceTest {
                 one -> {
                     QuantizedRows items = Made.common(one.inner("model")).items;
                     SharedMatrix common =
-                            new SharedMatrix(1, items, Made.sequence(one.inner("sequence")));
+                            new SharedMatrix(1, items, Made.sequence(one.inner("sequence")), null);
                     Scoring scoring = Made.scoring(one.inner("scoring"));
                     History history = Made.history(one.inner("history"));
                     UserRepresentation mine =

@@ -84,6 +84,7 @@ class ShareOfRoundTest {
                         common,
                         common.gram(),
                         Made.history(one.inner("history")),
+                        0.0,
                         new JvmTrainer(),
                         new SecureRandom());
         assertEquals(512, share.plaintext.length);

@@ -1,0 +1,102 @@
+"""What the noised sums of answers say: questions as documents, and the figures for alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fedrap_coordinator.admin import documents
+from fedrap_coordinator.admin.documents import QuestionLine
+from fedrap_coordinator.domain.questions import ENDED, QuestionRow
+from fedrap_coordinator.rounds.asking import read_question
+from fedrap_coordinator.rounds.tuning import block_estimates
+from fedrap_core.privacy.accounting import charged_epsilon
+from fedrap_core.questions.estimates import BlockEstimate, Estimate
+from fedrap_core.wire.messages import Question
+from fedrap_core.wire.question_layout import variants_of
+
+GROUPS = ("light", "heavy")
+LAST_SECONDS = 30 * 86_400.0  # that a best figure is remembered for the alarm
+
+
+def question_line(row: QuestionRow) -> QuestionLine:
+    """A question with what came of it."""
+    question = read_question(row)
+    epsilon = charged_epsilon(1, question.noise, question.delta)
+    return QuestionLine(
+        id=row.id.hex(),
+        state=row.state.value,
+        purpose=row.purpose,
+        metric=question.metric,
+        releases=question.releases,
+        variants=[msgspec.to_builtins(one) for one in variants_of(question)],
+        noise=question.noise,
+        epsilon=documents.finite(epsilon),
+        answers=row.answers,
+        least=question.least,
+        most=question.most,
+        asked_at=row.asked_at,
+        ends_at=row.ends_at,
+        closed_at=row.closed_at,
+        results=_results(row, question),
+    )
+
+
+def _results(row: QuestionRow, question: Question) -> list[documents.QuestionResult]:
+    found = []
+    for release, groups in zip(question.releases, block_estimates(row, question), strict=False):
+        names = ("all", *GROUPS)[: len(groups)]
+        found += [_result(release, name, one) for name, one in zip(names, groups, strict=True)]
+    return found
+
+
+def _result(release: int, group: str, one: BlockEstimate | None) -> documents.QuestionResult:
+    if one is None:
+        return documents.QuestionResult(
+            release=release, group=group, devices=None, mean=None, compared=[]
+        )
+    return documents.QuestionResult(
+        release=release,
+        group=group,
+        devices=one.devices,
+        mean=_figure(one.first),
+        compared=[_figure(each) for each in one.differences],
+    )
+
+
+def _figure(one: Estimate) -> documents.Figure:
+    return documents.Figure(value=one.value, low=one.low, high=one.high)
+
+
+def quality_gauges(lines: Sequence[QuestionLine], now: float) -> dict[str, float]:
+    """Numbers for alarms: the last figure of a release, its uplift, and the best of 30 days.
+
+    `lines` are the newest first; those about candidates say nothing of a release by itself.
+    """
+    gauges = {"questions_open": float(sum(one.state not in ENDED for one in lines))}
+    told = [
+        (line, result, result.mean)
+        for line in lines
+        if not line.variants
+        for result in sorted(line.results, key=lambda one: -one.release)
+        if result.group == "all" and result.mean is not None
+    ]
+    if not told:
+        return gauges
+    line, result, mean = told[0]
+    uplift = result.compared[0]  # of the popular list, minus the own
+    gauges |= {
+        "quality_release": float(result.release),
+        "quality_value": mean.value,
+        "quality_low": mean.low,
+        "quality_high": mean.high,
+        "quality_uplift": -uplift.value,
+        "quality_uplift_low": -uplift.high,
+    }
+    recent = [
+        each.low
+        for other, _, each in told
+        if other.metric == line.metric and now - (other.closed_at or now) <= LAST_SECONDS
+    ]
+    return gauges | {"quality_best": max(recent, default=mean.low)}

@@ -1,0 +1,79 @@
+"""Making a question: what is asked, what it costs, and the authority's signature on both.
+
+Used by the operator's act and by the coordinator itself, where it asks on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedrap_coordinator.domain.questions import QuestionRow
+from fedrap_coordinator.keyring import Keyring
+from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.sources import Sources
+from fedrap_core.plan import OFF, AnyScoring
+from fedrap_core.questions.gains import Metric
+from fedrap_core.wire.authority import sign_message
+from fedrap_core.wire.codec import decode, encode
+from fedrap_core.wire.messages import Question, Signed
+from fedrap_core.wire.question_layout import layout_of
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What somebody wants to know."""
+
+    releases: Sequence[int]
+    metric: Metric = "ndcg10"
+    variants: Sequence[AnyScoring] = ()  # the one in force first
+    light: int = 0
+    least: int = 0  # answers, where the settings ask for fewer
+    days: float | None = None  # None: as the settings say
+    purpose: str = "ask"
+
+
+def make_question(
+    wanted: Wanted, task: bytes, settings: Settings, keyring: Keyring, sources: Sources
+) -> QuestionRow:
+    """A signed question that is open from now on.
+
+    Raises:
+        MalformedMessage: it makes no sense.
+    """
+    asking, now, delta = settings.questions, sources.clock(), settings.privacy.delta
+    question = Question(
+        task=task,
+        question=sources.token_bytes(16),
+        metric=wanted.metric,
+        releases=list(wanted.releases),
+        variants=list(wanted.variants) or OFF,
+        light=wanted.light,
+        noise=asking.noise(delta),
+        delta=delta,
+        least=max(asking.least, wanted.least),
+        most=asking.most,
+        budget=asking.answers,
+        asked_at=now,
+        ends_at=now + DAY * (asking.days if wanted.days is None else wanted.days),
+        seal_key=keyring.point(keyring.seal_id),
+        seal_id=keyring.seal_id,
+    )
+    layout_of(question)
+    return QuestionRow(
+        question.question,
+        encode(sign_message(keyring.authority, question)),
+        question.seal_id,
+        now,
+        question.ends_at,
+        question.most,
+        question.budget,
+        wanted.purpose,
+    )
+
+
+def read_question(row: QuestionRow) -> Question:
+    """The question of a row."""
+    return decode(Question, decode(Signed, row.signed).body)

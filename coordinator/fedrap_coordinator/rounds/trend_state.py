@@ -1,0 +1,68 @@
+"""What the coordinator remembers of the trend, as bytes before those of the sequence part.
+
+Both are the state of a release: written in its transaction, kept for a few releases.
+
+    "FTR1" · u32 m · f64 variance, at · f64 T of each item · then the sequence part's, if any
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import struct
+
+import numpy as np
+
+from fedrap_coordinator.rounds.sequence_state import pack_learner
+from fedrap_core.quantize import QuantizedRows, quantize_rows
+from fedrap_core.sequence.server_step import SequenceLearner
+from fedrap_core.trend import TrendState, trend_of_items
+
+log = logging.getLogger(__name__)
+
+_MAGIC = b"FTR1"
+_HEAD = struct.Struct("<4sIdd")
+
+
+def join_state(trend: TrendState | None, learner: SequenceLearner | None) -> bytes | None:
+    """The state that is kept with a release; None where there is nothing to keep."""
+    rest = b"" if learner is None else pack_learner(learner)
+    if trend is None:
+        return rest or None
+    head = _HEAD.pack(_MAGIC, len(trend.touches), trend.variance, trend.at)
+    return head + trend.touches.astype("<f8").tobytes() + rest
+
+
+def split_state(raw: bytes | None) -> tuple[TrendState | None, bytes | None]:
+    """The trend, and the bytes of the sequence part, of a state.
+
+    Where the state was not kept or is damaged there is no trend; what rounds say from now on makes
+    a new one.
+    """
+    if raw is None or raw[:4] != _MAGIC:
+        return None, raw
+    size, variance, at = 0, np.nan, np.nan
+    if len(raw) >= _HEAD.size:
+        _, size, variance, at = _HEAD.unpack_from(raw)
+    end = _HEAD.size + 8 * size
+    if not (len(raw) >= end and variance >= 0 and np.isfinite(at)):
+        log.warning("the state of the trend is damaged; it starts anew")
+        return None, None
+    touches = np.frombuffer(raw, dtype="<f8", offset=_HEAD.size, count=size).astype(np.float64)
+    if not np.all(np.isfinite(touches)):
+        log.warning("the state of the trend is not finite; it starts anew")
+        return None, raw[end:] or None
+    return TrendState(touches, variance, at), raw[end:] or None
+
+
+def published_trend(state: TrendState | None, size: int) -> QuantizedRows | None:
+    """t of the release that this state makes: (1, size); None where noise leaves nothing of it."""
+    found = None if state is None else trend_of_items(state)
+    if found is None:
+        if state is not None and state.variance > 0:
+            noise = round(math.sqrt(state.variance), 1)  # in touches
+            log.info("no trend in this release: noise is louder", extra={"noise": noise})
+        return None
+    whole = np.zeros((1, size))  # items that came since were not touched yet
+    whole[0, : len(found)] = found
+    return quantize_rows(whole)

@@ -1,0 +1,67 @@
+"""What one new interaction says about a release: the rank its item had before anybody knew of it.
+
+Prequential: the device ranks all items it has not seen under the release it held, and looks where
+the item stands that was touched next. With one relevant item of rank r (0 is the first)
+
+    hr10 = [r < 10]     ndcg10 = hr10/log2(r + 2)     ndcg = 1/log2(r + 2)     mrr = 1/(r + 1)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, get_args
+
+import msgspec
+
+Metric = Literal["hr10", "ndcg10", "ndcg", "mrr"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+MOST_COUNTED = 20  # interactions of one device under one release that count: no device is a crowd
+TOP = 10
+
+Sum = Annotated[float, msgspec.Meta(ge=0, le=MOST_COUNTED)]
+Sums = tuple[Sum, Sum, Sum, Sum]  # of each metric, in the order of METRICS
+NOTHING: Sums = (0.0, 0.0, 0.0, 0.0)
+
+
+def gains_of(rank: int) -> Sums:
+    """Each metric of one item of that rank, 0 being the first; all within [0, 1]."""
+    gain = 1.0 / math.log2(rank + 2.0)
+    hit = 1.0 if rank < TOP else 0.0
+    return (hit, hit * gain, gain, 1.0 / (rank + 1.0))
+
+
+class ReleaseGains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The sums of one device under one release, for its own list and for those beside it."""
+
+    version: int
+    count: Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNTED)] = 0
+    own: Sums = NOTHING
+    popular: Sums = NOTHING  # of the list that is the same for everybody
+
+    @property
+    def is_full(self) -> bool:
+        """Does no further interaction count?"""
+        return self.count >= MOST_COUNTED
+
+    def with_ranks(self, own: int, popular: int) -> ReleaseGains:
+        """One more interaction, whose item had these ranks; unchanged when full."""
+        if self.is_full:
+            return self
+        return msgspec.structs.replace(
+            self,
+            count=self.count + 1,
+            own=_added(self.own, gains_of(own)),
+            popular=_added(self.popular, gains_of(popular)),
+        )
+
+    def means(self, metric: Metric) -> tuple[float, float] | None:
+        """Own and popular, within [0, 1]; None where nothing was counted."""
+        if not self.count:
+            return None
+        place = METRICS.index(metric)
+        return self.own[place] / self.count, self.popular[place] / self.count
+
+
+def _added(sums: Sums, gains: Sums) -> Sums:
+    a, b, c, d = (one + other for one, other in zip(sums, gains, strict=True))
+    return (a, b, c, d)

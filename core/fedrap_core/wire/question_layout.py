@@ -1,0 +1,32 @@
+"""How the answer to a question is laid out, and whether a question makes sense at all. Pure."""
+
+from __future__ import annotations
+
+from fedrap_core.errors import MalformedMessage
+from fedrap_core.plan import OFF, AnyScoring
+from fedrap_core.questions.answers import Layout
+from fedrap_core.wire.messages import Question
+
+OPPONENTS = 1  # lines beside a device's own list: the popular one
+
+
+def variants_of(question: Question) -> list[AnyScoring]:
+    """The scorings that are compared, the one in force first; none where releases are asked of."""
+    return [] if question.variants is OFF else question.variants
+
+
+def layout_of(question: Question) -> Layout:
+    """The layout of its answers.
+
+    Raises:
+        MalformedMessage: it asks for one variant alone, for variants of several releases, or for a
+            release twice.
+    """
+    variants = variants_of(question)
+    if len(variants) == 1 or (variants and len(question.releases) > 1):
+        raise MalformedMessage("candidates are two or more, of one release")
+    if len(set(question.releases)) != len(question.releases):
+        raise MalformedMessage("a question names each release once")
+    groups = 2 if question.light else 1
+    compared = len(variants) - 1 if variants else OPPONENTS
+    return Layout(len(question.releases), groups, compared)

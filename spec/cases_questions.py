@@ -1,0 +1,88 @@
+"""Vectors of questions about quality: gains, answers byte by byte, and when a device answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedrap.rounds.answering import answer_time
+from fedrap_core.questions.answers import Layout, pack
+from fedrap_core.questions.gains import METRICS, ReleaseGains, gains_of
+from fedrap_core.wire.messages import Question
+from spec.vector_format import Case, File
+
+ASKED_AT, ENDS_AT = 1_800_000_000.0, 1_800_604_800.0
+
+
+def answers() -> File:
+    """answers.json."""
+    about = (
+        "gains: each metric of an item of that rank, 0 the first. sums: ranks of interactions in "
+        "the own and in the popular list, their sums and the means of each metric, own and "
+        "popular; 20 count. answers: for each block the gains of its lines, or null; float32 in "
+        "hex. times: when the device of that private key answers. Numbers to 1e-12, bytes exactly."
+    )
+    return {"about": about, "cases": [*_gains(), *_sums(), *_answers(), *_times()]}
+
+
+def _gains() -> list[Case]:
+    ranks = (0, 1, 8, 9, 10, 99, 31_999)
+    return [
+        {"comment": "gains", "valid": True, "rank": r, "gains": list(gains_of(r))} for r in ranks
+    ]
+
+
+def _sums() -> list[Case]:
+    given: tuple[tuple[str, list[tuple[int, int]]], ...] = (
+        ("sums", [(0, 5), (12, 3), (400, 0)]),
+        ("sums of more than count", [(number % 7, 2 * number) for number in range(25)]),
+    )
+    cases = []
+    for comment, ranks in given:
+        gains = ReleaseGains(3)
+        for own, popular in ranks:
+            gains = gains.with_ranks(own, popular)
+        means = {metric: list(gains.means(metric) or ()) for metric in METRICS}
+        cases.append(
+            {
+                "comment": comment, "valid": True, "ranks": [list(pair) for pair in ranks],
+                "count": gains.count, "own": list(gains.own), "popular": list(gains.popular),
+                "means": means,
+            }
+        )  # fmt: skip
+    return cases
+
+
+def _answers() -> list[Case]:
+    given: tuple[tuple[str, Layout, list[Any], int], ...] = (
+        ("answer: own and popular", Layout(1, 1, 1), [[0.5, 0.25]], 0),
+        ("answer: nothing to say", Layout(1, 1, 1), [None], 0),
+        ("answer: two releases, heavy users", Layout(2, 2, 1), [None, [0.3, 0.7]], 1),
+        ("answer: four candidates", Layout(1, 1, 3), [[0.1, 0.2, 0.1, 0.0]], 0),
+        ("answer: what is out of bounds", Layout(1, 1, 1), [[1.5, -1.0]], 0),
+    )
+    return [
+        {
+            "comment": comment, "valid": True,
+            "layout": [layout.blocks, layout.groups, layout.compared], "clip": layout.clip,
+            "gains": gains, "group": group, "answer": pack(layout.vector(gains, group)).hex(),
+        }
+        for comment, layout, gains, group in given
+    ]  # fmt: skip
+
+
+def _times() -> list[Case]:
+    return [
+        {
+            "comment": "time", "valid": True, "private_key": key.hex(), "question": name.hex(),
+            "asked_at": ASKED_AT, "ends_at": ENDS_AT, "at": answer_time(key, _question(name)),
+        }
+        for key, name in ((bytes(range(32)), b"q" * 16), (b"k" * 32, bytes(range(16))))
+    ]  # fmt: skip
+
+
+def _question(name: bytes) -> Question:
+    return Question(
+        task=bytes(16), question=name, metric="ndcg10", releases=[1], noise=1.0, delta=1e-5,
+        least=20, most=100, budget=10, asked_at=ASKED_AT, ends_at=ENDS_AT, seal_key=bytes(65),
+        seal_id=bytes(8),
+    )  # fmt: skip

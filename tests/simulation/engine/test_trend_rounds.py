@@ -1,0 +1,69 @@
+"""The trend of all rounds at once is that of the rounds one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedrap_core.model import History
+from fedrap_core.plan import DAY, TrendMethod
+from fedrap_core.sparse import RowPart
+from fedrap_core.trend import TrendState, follow_trend, touched_lately
+from fedrap_simulation.data.interactions import make_histories
+from fedrap_simulation.engine.trend_rounds import Reports, draw_participations, sum_of_rounds
+
+ITEMS, USERS, HALF = 15, 30, 2.5
+NOW = 1_000.0 * DAY
+
+
+def test_it_is_the_product_of_the_rounds_one_by_one() -> None:
+    rng = np.random.default_rng(4)
+    pairs = np.array([(u, i) for u in range(USERS) for i in rng.permutation(ITEMS)[:6]])
+    times = NOW - DAY * rng.uniform(0.0, 40.0, len(pairs))
+    order = np.argsort(times)
+    pairs, times = pairs[order], times[order]
+    train = make_histories(pairs[:, 0], pairs[:, 1], USERS)
+    times = times[np.argsort(pairs[:, 0], kind="stable")]
+    reports = Reports(part=0.3, cap=6)
+    told = draw_participations(train, times, NOW, reports, rng)
+    found = sum_of_rounds(train, times, ITEMS, HALF, NOW, told, reports, rng)
+
+    method, state = TrendMethod(half_days=HALF), None
+    for at in told.rounds:
+        sums = np.zeros((ITEMS, 1))
+        for device in told.devices[told.times == at]:
+            mine = train.owners == device
+            before = mine & (times <= at)
+            past = History(train.items[before], np.ones(before.sum()), times[before])
+            part = touched_lately(past, at, method)
+            sums[part.rows] += part.values
+        part = RowPart(np.arange(ITEMS), sums)
+        state = follow_trend(state, part, 0.0, at, HALF, ITEMS)
+    assert isinstance(state, TrendState)
+    assert found.touches.sum() > 1
+    assert found.touches.tolist() == pytest.approx(state.touches.tolist(), rel=1e-6)
+
+
+def test_the_rule_of_b_and_k_holds_and_nobody_comes_before_the_first_touch() -> None:
+    rng = np.random.default_rng(9)
+    train = make_histories(np.arange(USERS), rng.integers(0, ITEMS, USERS), USERS)
+    times = NOW - DAY * rng.uniform(0.0, 60.0, USERS)
+    reports = Reports(part=0.9, separation=3, cap=4)
+    told = draw_participations(train, times, NOW, reports, rng)
+    assert told.rounds[-1] == NOW
+    for device in range(USERS):
+        mine = told.times[told.devices == device]
+        assert len(mine) <= 4
+        assert np.all(np.diff(mine) >= 3 * DAY - 1)
+        assert np.all(mine >= times[device])
+
+
+def test_noise_of_older_rounds_fades_with_them() -> None:
+    rng = np.random.default_rng(2)
+    train = make_histories(np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
+    times = np.array([NOW - 20 * DAY])
+    reports = Reports(part=0.0, noise=3.0)
+    told = draw_participations(train, times, NOW, reports, rng)
+    found = sum_of_rounds(train, times, 5000, 1.0, NOW, told, reports, rng)
+    assert found.variance == pytest.approx(9.0 / (1.0 - 0.25), rel=1e-3)
+    assert found.touches.std() == pytest.approx(np.sqrt(found.variance), rel=0.05)
