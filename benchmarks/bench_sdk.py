@@ -107,18 +107,37 @@ def measure_size(size: int, folder: Path) -> dict[str, Any]:
 
     tapped = _times(tap_and_recommend, REPEATS)
     similar = _times(lambda: device.similar_items(_item(0), 20), 5)
-    return _with_feedback(device, size) | {
-        "open_ms": opened,
-        "recommend_first_ms": first,
-        "recommend": repeated,
-        "record_and_recommend": tapped,
-        "similar_items": similar,
-        "resident_import_mb": imported,
-        "resident_open_mb": after_open,
-        "resident_mb": _resident(),
-        "resident_peak_mb": _resident("VmHWM"),
-        "model_mb": _resident() - imported,
-    }
+    return (
+        _with_feedback(device, size)
+        | _with_measuring(device, size)
+        | {
+            "open_ms": opened,
+            "recommend_first_ms": first,
+            "recommend": repeated,
+            "record_and_recommend": tapped,
+            "similar_items": similar,
+            "resident_import_mb": imported,
+            "resident_open_mb": after_open,
+            "resident_mb": _resident(),
+            "resident_peak_mb": _resident("VmHWM"),
+            "model_mb": _resident() - imported,
+        }
+    )
+
+
+def _with_measuring(device: Any, size: int) -> dict[str, Any]:
+    """The rank of one new item in the list of the moment before, for questions about quality.
+
+    Outside of `record`: before a sync or a round, in their thread.
+    """
+    if not hasattr(device, "answer_questions"):  # version 0.1
+        return {}
+    device.consent(policy="bench", train=True, measure=True)
+    for row in range(50):  # 20 of them count under one release, and are ranked; 40 are looked at
+        device.record(_item(size // 2 + row))
+    start = time.perf_counter()
+    device._state.measure()
+    return {"measure_an_interaction_ms": 1e3 * (time.perf_counter() - start) / 20}
 
 
 def _with_feedback(device: Any, size: int) -> dict[str, Any]:
