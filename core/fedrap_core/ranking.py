@@ -145,36 +145,9 @@ def rank(
 
     `part` is the same user of the sequence part, where the release has one.
     """
-    mix, count = sequence_scoring(scoring), max(n, SHORTLIST)
-    weight = trend_weight(scoring)
-    if mix is None or part is None or common.sequence is None:
-        blocks = _with_trend(common, common.score_blocks(taste.user), weight)
-        short = best_rows(blocks, count, allowed)
-        found = _scored(common, taste, scoring, short, 1.0)
-    else:
-        query, popularity = mix.sequence * part.query, mix.sequence * mix.kappa
-        mixed = common.mixed_blocks(mix.solve * taste.user, query, popularity)
-        short = best_rows(_with_trend(common, mixed, weight), count, allowed)
-        found = replace(
-            _scored(common, taste, scoring, short, mix.solve),
-            sequence=common.sequence.take(short) @ query,  # (s,)
-            popularity=popularity * common.sequence.bias[short].astype(np.float64),
-        )
-    if common.trend is not None and weight > 0:
-        found = replace(found, trend=weight * common.lately(short))
+    blocks = _score_blocks(common, taste, scoring, part)
+    found = _reranked(common, taste, scoring, best_rows(blocks, max(n, SHORTLIST), allowed), part)
     return found.taken(top_k(found.scores, n))
-
-
-Blocks = Iterable[tuple[int, npt.NDArray[np.float32]]]
-
-
-def _with_trend(common: CommonItems, blocks: Blocks, weight: float) -> Blocks:
-    if common.trend is None or weight == 0:
-        yield from blocks
-        return
-    trend, scale = common.trend.values[0], np.float32(weight * common.trend.scales[0])
-    for start, scores in blocks:
-        yield start, scores + scale * trend[start : start + len(scores)]
 
 
 def rank_of(
@@ -186,19 +159,63 @@ def rank_of(
     part: SequenceUser | None = None,
 ) -> int:
     """How many of the allowed items stand before `row`, an allowed one, in the list of `rank`."""
-    ranked = rank(common, taste, scoring, SHORTLIST, allowed, part)
-    place = np.flatnonzero(ranked.rows == row)
-    if len(place):
-        return int(place[0])
+    blocks = _score_blocks(common, taste, scoring, part)
+    scores = np.concatenate([block for _, block in blocks])  # (m,)
+    above = int(np.count_nonzero(allowed & (scores > scores[row])))
+    if above >= SHORTLIST:  # D has no word there
+        return above
+    short = best_rows([(0, scores)], SHORTLIST, allowed)
+    found = _reranked(common, taste, scoring, short, part)
+    place = np.flatnonzero(found.rows[top_k(found.scores, SHORTLIST)] == row)
+    return int(place[0]) if len(place) else above
+
+
+Blocks = Iterable[tuple[int, npt.NDArray[np.float32]]]
+
+
+def _score_blocks(
+    common: CommonItems, taste: UserRepresentation, scoring: Scoring, part: SequenceUser | None
+) -> Blocks:
+    """The scores of all rows without D, in blocks."""
     mix = sequence_scoring(scoring)
     if mix is None or part is None or common.sequence is None:
         blocks: Blocks = common.score_blocks(taste.user)
     else:
         query, popularity = mix.sequence * part.query, mix.sequence * mix.kappa
         blocks = common.mixed_blocks(mix.solve * taste.user, query, popularity)
-    blocks = _with_trend(common, blocks, trend_weight(scoring))
-    scores = np.concatenate([block for _, block in blocks])  # (m,) beyond the list D says nothing
-    return int(np.count_nonzero(allowed & (scores > scores[row])))
+    return _with_trend(common, blocks, trend_weight(scoring))
+
+
+def _with_trend(common: CommonItems, blocks: Blocks, weight: float) -> Blocks:
+    if common.trend is None or weight == 0:
+        yield from blocks
+        return
+    trend, scale = common.trend.values[0], np.float32(weight * common.trend.scales[0])
+    for start, scores in blocks:
+        yield start, scores + scale * trend[start : start + len(scores)]
+
+
+def _reranked(
+    common: CommonItems,
+    taste: UserRepresentation,
+    scoring: Scoring,
+    short: Rows,
+    part: SequenceUser | None,
+) -> Ranked:
+    """These items, in the order given, with all parts of their scores."""
+    mix, weight = sequence_scoring(scoring), trend_weight(scoring)
+    if mix is None or part is None or common.sequence is None:
+        found = _scored(common, taste, scoring, short, 1.0)
+    else:
+        query, popularity = mix.sequence * part.query, mix.sequence * mix.kappa
+        found = replace(
+            _scored(common, taste, scoring, short, mix.solve),
+            sequence=common.sequence.take(short) @ query,  # (s,)
+            popularity=popularity * common.sequence.bias[short].astype(np.float64),
+        )
+    if common.trend is not None and weight > 0:
+        found = replace(found, trend=weight * common.lately(short))
+    return found
 
 
 def _scored(

@@ -8,10 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrap_core import ranking
-from fedrap_core.model import BLOCK, CommonItems
+from fedrap_core.model import BLOCK, CommonItems, History
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.quantize import quantize_rows
-from fedrap_core.ranking import allowed_rows, best_rows, explain, rank, top_k
+from fedrap_core.ranking import (
+    SHORTLIST,
+    allowed_rows,
+    best_rows,
+    explain,
+    rank,
+    rank_of,
+    top_k,
+)
 from fedrap_core.solve.device_share import compute_share, pose_share
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
 from fedrap_core.solve.user import UserRepresentation, derive_user
@@ -140,3 +148,23 @@ def test_a_list_has_what_is_shown_wanted_and_not_seen() -> None:
     assert allowed_rows(shown, [0, 1, 3], np.array([1, 1])).tolist() == [True] + [False] * 4
     assert allowed_rows(shown, [], None).tolist() == [False] * 5
     assert shown.tolist() == [True, True, True, False, True]  # stays as it is
+
+
+@pytest.mark.parametrize("size", [40, 1500])
+def test_the_rank_of_an_item_is_its_place_in_the_list(size: int) -> None:
+    """Also beyond the shortlist, where D has no word."""
+    rng = np.random.default_rng(size)
+    common = CommonItems(1, quantize_rows(rng.normal(0.0, 0.5, (size, 6))))
+    history = History(np.array([3, 7, 11]), np.ones(3))
+    scoring = Scoring(ridge=1.0)
+    taste = derive_user(common, common.gram(), history, scoring)
+    allowed = np.ones(size, dtype=np.bool_)
+    allowed[[3, 7, 11]] = False
+    listed = rank(common, taste, scoring, size, allowed).rows.tolist()
+    short = rank(common, taste, scoring, SHORTLIST, allowed).rows.tolist()
+    for row in [*listed[:20], *listed[-20:]]:
+        found = rank_of(common, taste, scoring, row, allowed)
+        if row in short:
+            assert found == short.index(row)
+        else:
+            assert SHORTLIST <= found < len(listed)
