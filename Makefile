@@ -28,8 +28,8 @@ $(VENV)/.test: pyproject.toml | $(BIN)/uv
 	@$(UV) -e '.[science,postgres]' --group test
 	@touch $@ $(VENV)/.demo
 
-demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine, in a minute or two
-	@$(BIN)/fedrap-sim demo
+demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine (SPLIT=1: with a helper), a minute or two
+	@$(BIN)/fedrap-sim demo $(if $(SPLIT),--split)
 
 # Files of tests run side by side: threads of BLAS and OpenMP inside of each would only wait for each other.
 test: export OMP_NUM_THREADS := 1

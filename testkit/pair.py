@@ -1,31 +1,22 @@
-"""A helper beside a coordinator: in one process with faults in between, or in its own."""
+"""A helper beside a coordinator in one process, with faults in between."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
-import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from fedrap_aggregator.cli import main as aggregator
 from fedrap_aggregator.errors import Refusal
 from fedrap_aggregator.keys import KeyFolder
 from fedrap_aggregator.rounds import HelperRounds
 from fedrap_aggregator.settings import Settings as HelperSettings
 from fedrap_aggregator.store import Store as HelperStore
-from fedrap_coordinator.commands import run as coordinator
 from fedrap_coordinator.errors import HelperAway, HelperRefused
 from fedrap_coordinator.settings import HelperServer, Settings, SplitSettings
 from fedrap_core.wire.codec import decode, encode
@@ -38,7 +29,6 @@ from fedrap_core.wire.shares import (
     RoundClosed,
     RoundOpened,
 )
-from testkit.harness import until
 
 M = TypeVar("M", bound=Message)
 A = TypeVar("A", bound=Message)
@@ -148,85 +138,3 @@ def with_split(settings: Settings, identity: str, *, rows: int = 8, url: str = "
     helper = HelperServer(url=url or "https://helper.invalid", identity=identity)
     split = SplitSettings(helper=helper, rows=rows)
     return msgspec.structs.replace(settings, split=split)
-
-
-@dataclass
-class HelperProcess:
-    """`fedrap-aggregator serve` as a process of its own, over mTLS."""
-
-    folder: Path
-    port: int
-    monitor: int
-    process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Until it is healthy."""
-        with (self.folder / "helper.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "fedrap_aggregator", "serve",
-                 "--config", str(self.folder / "helper.toml")],
-                stderr=log, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-            )  # fmt: skip
-        until(self.health)
-
-    def health(self) -> dict[str, object] | None:
-        """What its monitor says; None where it is away."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.monitor}/healthz") as answer:
-                found: dict[str, object] = json.load(answer)
-                return found
-        except OSError:
-            return None
-
-    def metrics(self) -> str:
-        """As a scraper reads them."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.monitor}/metrics") as answer:
-            return bytes(answer.read()).decode()
-
-    def kill(self) -> None:
-        """kill -9."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    @property
-    def identity(self) -> str:
-        """What apps pin."""
-        return KeyFolder(self.folder / "helper-keys").pin
-
-    def server(self) -> HelperServer:
-        """How the leader reaches it."""
-        return HelperServer(
-            url=f"https://127.0.0.1:{self.port}",
-            identity=self.identity,
-            certificate=str(self.folder / "helper.pem"),
-            own_certificate=str(self.folder / "leader.pem"),
-            own_key=str(self.folder / "keys" / "leader.key"),
-        )
-
-
-@contextlib.contextmanager
-def helper_process(folder: Path, least: int = 2) -> Iterator[HelperProcess]:
-    """Set up as the docs say, with both sides' certificates, and served."""
-    port, monitor = _free_port(), _free_port()
-    config = folder / "helper.toml"
-    init = ["init", "--config", str(config), "--name", "a partner", "--port", str(port)]
-    assert aggregator([*init, "--listen", "127.0.0.1"]) == 0
-    assert coordinator(["--config", str(folder / "fedrap.toml"), "helper", "certificate"]) == 0
-    text = config.read_text(encoding="utf-8")
-    text = text.replace("monitor_port = 9471", f"monitor_port = {monitor}")
-    config.write_text(text.replace("least = 20", f"least = {least}"), encoding="utf-8")
-    helper = HelperProcess(folder, port, monitor)
-    helper.start()
-    try:
-        yield helper
-    finally:
-        if helper.process is not None and helper.process.poll() is None:
-            helper.process.terminate()
-            helper.process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

@@ -178,9 +178,9 @@ class Store:
             ),
         )  # fmt: skip
         self._db.execute("DELETE FROM sum_ WHERE round_id = ?", (closed.round_id,))
-        older = self._db.execute(
-            "SELECT round_id FROM closed WHERE task = ? AND step < ? AND share IS NOT NULL",
-            (closed.task, closed.step),
+        older = self._db.execute(  # also rounds that the leader opened and never heard of
+            "SELECT id FROM round_ WHERE task = ? AND step <= ? AND id != ?",
+            (closed.task, closed.step, closed.round_id),
         ).fetchall()
         for (round_id,) in older:
             self.forget_round(round_id)

@@ -65,6 +65,7 @@ from fedrap.trainers.select import NAMES as TRAINERS
 from fedrap.transport import Transport
 from fedrap.transport.address import check_address
 from fedrap_core.errors import FedRapError
+from fedrap_core.privacy.statement import TRUSTED_PAIR, Statement
 from fedrap_core.wire.authority import read_authority
 
 
@@ -529,13 +530,20 @@ class FedRap:
             trainer=None if choice is None else choice.name,
             trainer_reason=None if choice is None else choice.reason,
             blocked_by=self._process.blocked_by(),
-            privacy=ledger.privacy_guarantee(known.entries),
+            privacy=self._guarantee(known),
             hidden=len(known.hidden),
             set_aside=tuple(known.set_aside),
             aggregation=SEALED if self._session.helper is None else SPLIT,
             helper=None if self._session.helper is None else self._session.helper.hex(),
             experimental=self._session.helper is not None,
         )
+
+    def _guarantee(self, known: DeviceContents) -> Statement | None:
+        """Of the last round's policy, with those who are trusted in this way of aggregation."""
+        stated = ledger.privacy_guarantee(known.entries)
+        if stated is None or self._session.helper is None:
+            return stated
+        return replace(stated, trusted=TRUSTED_PAIR)
 
     def export(self, path: str | Path, *, passphrase: str | None = None) -> Exported:
         """Write the user's own data as a zip of readable JSON, without any key.

@@ -25,8 +25,9 @@ from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import Adapt, Privacy, SequenceMethod, SolveMethod
 from fedrap_core.solve.server_step import RoundSum
+from fedrap_simulation.scenarios.helper_process import helper_process
 from testkit.harness import DIM, ITEMS, LiveServer, noting, serve, serve_app, small_settings
-from testkit.pair import LocalHelper, helper_process, with_split
+from testkit.pair import LocalHelper, with_split
 
 HISTORIES = [ITEMS[:4], ITEMS[3:8], ITEMS[6:11]]
 

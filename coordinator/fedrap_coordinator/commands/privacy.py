@@ -29,8 +29,9 @@ from fedrap_coordinator.privacy.recipe import (
     sequence_in_words,
     sequence_refusal,
 )
+from fedrap_core.plan import Privacy
 from fedrap_core.privacy.accounting import gaussian_epsilon
-from fedrap_core.privacy.statement import WINDOWS
+from fedrap_core.privacy.statement import WINDOWS, epsilon_against
 
 Document = dict[str, Any]
 Stated = Callable[[argparse.Namespace], Document]
@@ -54,6 +55,9 @@ def add_privacy(commands: Any, stated: Stated, write: Callable[[str], None]) -> 
     plan.add_argument("--cap", type=int, help="K; default: the least that T and b need")
     plan.add_argument("--items", type=int, help="m, to weigh noise against signal")
     plan.add_argument("--dim", type=int, default=32, help="k (32)")
+    plan.add_argument(
+        "--split", action="store_true", help="for two servers: what each choice gives"
+    )
     plan.add_argument("--json", action="store_true", help="for machines")
     plan.set_defaults(run=lambda arguments: _plan(arguments, write))
 
@@ -120,10 +124,36 @@ def _plan(arguments: argparse.Namespace, write: Callable[[str], None]) -> int:
         document: Document = {"wanted": asdict(wanted), "options": [asdict(one) for one in found]}
         document["not_charged"] = None if beside is None else [asdict(one) for one in beside]
         document["sequence"] = {"on": refusal is None, "because": refusal}
+        if arguments.split:
+            document["split"] = two_servers(found[0], wanted.delta)
         write(json.dumps(document, indent=2))
     else:
         write(_shown(wanted, found, beside, sequence_in_words(refusal, wanted.rounds)))
+        if arguments.split:
+            write("\n" + _shown_split(two_servers(found[0], wanted.delta)))
     return 0
+
+
+def two_servers(best: Option, delta: float) -> list[Document]:
+    """With z from each of two servers, and with z/sqrt(2): noise, and epsilon against whom."""
+    choices = []
+    for share in (1.0, 0.5**0.5):
+        rule = Privacy(
+            noise=best.noise * share, coefficients=best.coefficients, cap=best.cap, delta=delta,
+            separation=best.separation,
+        )  # fmt: skip
+        choices.append({"noise": rule.noise, **epsilon_against(rule)})
+    return choices
+
+
+def _shown_split(choices: list[Document]) -> str:
+    lines = [
+        "Two servers each add noise; which epsilon holds against whom (experimental):",
+        "  noise from each  against leader or helper  against the public",
+    ]
+    for one in choices:
+        lines.append(f"  {one['noise']:>15.4f}  {one['leader']:>24.2f}  {one['public']:>18.2f}")
+    return "\n".join(lines)
 
 
 def others(wanted: Wanted, found: list[Option]) -> list[Accounted]:
@@ -208,6 +238,7 @@ def _status(arguments: argparse.Namespace, stated: Stated, write: Callable[[str]
         f"clip S        {document['clip']:g}"
         + (", adapts" if document["clip_adapts"] else "")
         + ("" if document["row_clip"] is None else f", of a row {document['row_clip']:g}"),
+        *_against(document),
         "assuming",
         *(f"  - {words}" for words in document["assumptions"]),
         "trusted",
@@ -215,6 +246,15 @@ def _status(arguments: argparse.Namespace, stated: Stated, write: Callable[[str]
     ]
     write("\n".join(lines))
     return 0
+
+
+def _against(document: Document) -> list[str]:
+    """Of two servers: against whom which epsilon holds."""
+    found = document.get("against")
+    if found is None:
+        return []
+    words = (f"{who} {'unbounded' if e is None else format(e, '.2f')}" for who, e in found.items())
+    return [f"mode          split, {document['experimental']}", f"against       {', '.join(words)}"]
 
 
 def _export(arguments: argparse.Namespace, stated: Stated, write: Callable[[str], None]) -> int:

@@ -41,6 +41,11 @@ def add_demo_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser
     demo.add_argument("--noise", type=float, default=default.noise, help="z, in units of the clip")
     demo.add_argument("--clip", type=float, default=default.clip, help="S, norm of one update")
     demo.add_argument("--seed", type=int, default=default.seed)
+    demo.add_argument(
+        "--split",
+        action="store_true",
+        help="with a helper, a second process: neither server reads an update (experimental)",
+    )
     demo.add_argument("--json", type=Path, help="write the result here as well")
     demo.add_argument("--svg", type=Path, help="save what is shown as a picture")
     demo.set_defaults(run=_demo)
@@ -58,6 +63,7 @@ def _demo(arguments: argparse.Namespace) -> int:
         noise=arguments.noise,
         clip=arguments.clip,
         seed=arguments.seed,
+        split=arguments.split,
     )
     screen = Screen(plan, width=118 if arguments.svg else None)
     with tempfile.TemporaryDirectory(prefix="fedrap-demo-") as folder, screen:

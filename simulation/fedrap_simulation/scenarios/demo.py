@@ -31,7 +31,7 @@ from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.settings import Enrolment, Serve, Settings
+from fedrap_coordinator.settings import Enrolment, Serve, Settings, SplitSettings
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.model import History
 from fedrap_core.paper.problem import first_state
@@ -44,6 +44,7 @@ from fedrap_core.wire.messages import Release
 from fedrap_core.wire.releases import MAX_RELEASE_BYTES, unpack_release
 from fedrap_simulation.data.synthetic import PlantedPopulation, Shape, make_population
 from fedrap_simulation.evaluation.metrics import hit, rank_of
+from fedrap_simulation.scenarios.helper_process import helper_process
 
 
 def device_hit_rate(devices: Sequence[FedRap], population: PlantedPopulation) -> float:
@@ -108,6 +109,7 @@ class DemoPlan:
     noise: float = 0.3
     clip: float = 4.0
     seed: int = 7
+    split: bool = False  # two servers, of which none reads an update; the helper is a process
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,13 @@ async def run_demo(plan: DemoPlan, folder: Path, progress: Progress) -> DemoResu
     population = make_population(plan.shape, plan.seed)
     settings = settings_for(plan, folder, population)
     async with AsyncExitStack() as stack:
+        helper = None
+        if plan.split:
+            process = stack.enter_context(helper_process(folder / "helper"))
+            helper = process.identity
+            longest = max(len(history) for history in population.histories)
+            part = SplitSettings(helper=process.server(), rows=longest)
+            settings = msgspec.structs.replace(settings, split=part)
         app, url = await stack.enter_async_context(_serve(settings))
         await app[COORDINATOR].add_items(population.items)
         session = await stack.enter_async_context(
@@ -214,7 +223,9 @@ async def run_demo(plan: DemoPlan, folder: Path, progress: Progress) -> DemoResu
         tokens = [secrets.token_urlsafe(16) for _ in range(plan.shape.users)]
         await app[REGISTRY].add_tokens(tokens)
         devices = [
-            stack.enter_context(_device(folder / "devices" / f"{i:04d}", url, session, token))
+            stack.enter_context(
+                _device(folder / "devices" / f"{i:04d}", url, session, token, helper)
+            )
             for i, token in enumerate(tokens)
         ]
         for device, history in zip(devices, population.histories, strict=True):
@@ -277,12 +288,16 @@ async def _serve(settings: Settings) -> AsyncIterator[tuple[web.Application, str
         await runner.cleanup()
 
 
-def _device(folder: Path, url: str, session: aiohttp.ClientSession, token: str) -> FedRap:
+def _device(
+    folder: Path, url: str, session: aiohttp.ClientSession, token: str, helper: str | None
+) -> FedRap:
     device = FedRap.open(
         folder,
         transport=HttpTransport(url, session),
         token=token,
         floor=Floor.without_privacy(min_updates=2),
+        aggregation="sealed" if helper is None else "split",
+        helper=helper,
     )
     device.consent(train=True, policy="demo")
     return device

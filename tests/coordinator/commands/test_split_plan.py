@@ -1,0 +1,38 @@
+"""`privacy plan --split`: both choices of noise, and against whom which epsilon holds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedrap_coordinator.commands import run
+from fedrap_core.plan import Adapt, Privacy
+from fedrap_core.privacy.accounting import charged_epsilon
+from fedrap_core.privacy.statement import epsilon_against
+
+ASKED = ["privacy", "plan", "--devices", "6040", "--cohort", "600", "--rounds", "60",
+         "--epsilon", "8", "--split"]  # fmt: skip
+
+
+def test_full_noise_from_each_keeps_epsilon_against_a_server(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([*ASKED, "--json"]) == 0
+    full, shared = json.loads(capsys.readouterr().out)["split"]
+    assert full["leader"] == full["helper"] == pytest.approx(8.0, abs=0.02)
+    assert full["public"] == pytest.approx(5.3, abs=0.2)
+    assert shared["public"] == pytest.approx(8.0, abs=0.02)
+    assert shared["leader"] == pytest.approx(12.3, abs=0.4)
+    assert run(ASKED) == 0
+    assert "against leader or helper" in capsys.readouterr().out
+
+
+def test_one_servers_noise_is_charged_and_bits_count() -> None:
+    rule = Privacy(noise=2.0, cap=4, adapt=Adapt(noise=3.0))
+    found = epsilon_against(rule)
+    assert found["leader"] == pytest.approx(charged_epsilon(4, rule.charged_noise, rule.delta))
+    # both parts of the mechanism are noised by both servers: mu falls by sqrt(2)
+    assert found["public"] == pytest.approx(
+        charged_epsilon(4, rule.charged_noise * 2**0.5, rule.delta)
+    )
