@@ -23,7 +23,7 @@ from fedrap_coordinator.settings import Settings, SplitSettings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
-from fedrap_core.plan import Adapt, Privacy, SequenceMethod, SolveMethod
+from fedrap_core.plan import Adapt, Privacy, SequenceMethod, SolveMethod, TrendMethod
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_simulation.scenarios.helper_process import helper_process
 from testkit.harness import DIM, ITEMS, LiveServer, noting, serve, serve_app, small_settings
@@ -145,7 +145,7 @@ async def test_all_parts_are_summed_and_the_clip_adapts(
     part = SequenceMethod(dim=3, targets=4, longest=10)
     settings = msgspec.structs.replace(
         small_settings(updates=2, total=2),
-        method=SolveMethod(dim=DIM, sequence=part),
+        method=SolveMethod(dim=DIM, sequence=part, trend=TrendMethod()),
         privacy=Privacy(clip=5.0, adapt=Adapt(quantile=0.5, rate=0.5), cap=5, separation=1),
     )
     sums: list[RoundSum] = []
@@ -166,6 +166,9 @@ async def test_all_parts_are_summed_and_the_clip_adapts(
             assert answer.status == 200
     (total, *_) = sums
     inputs, outputs, kernels = total.parts
+    assert total.lately is not None
+    assert len(total.lately.rows)
+    assert total.lately.values.min() >= 0.0
     assert len(inputs.rows)
     assert len(outputs.rows)
     assert kernels.values.shape == (part.kernels, 3)  # small: rounding may leave zeros of them
