@@ -65,9 +65,12 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "sealed update": lambda raw: open_update(decode(Update, raw, _LARGEST), _KEY),
     "share in an update": lambda raw: open_share(decode(Update, raw, _LARGEST), _KEY, 3, 4),
     "helper's share": lambda raw: open_helper(
-        bytes(16), bytes(32), bytes(16),
-        HelperReport(report=bytes(16), public=b"", helper=raw, seen=b""), _KEY,
-    ),  # fmt: skip
+        bytes(16),
+        bytes(32),
+        bytes(16),
+        HelperReport(report=bytes(16), public=b"", helper=raw, seen=b""),
+        _KEY,
+    ),
     "report": lambda raw: open_leader(decode(SplitUpdate, raw, _LARGEST), _KEY),
     "point": public_from_point,
     "authority": lambda raw: _pinned(raw),
@@ -82,7 +85,7 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "catalogue json": lambda raw: read_items("a.json", raw.decode("utf-8", "replace")),
     "catalogue lines": lambda raw: read_items("a.jsonl", raw.decode("utf-8", "replace")),
     "session": lambda raw: read_session(b"key", raw.decode("latin-1"), 1.0),
-}  # fmt: skip
+}
 
 
 def feed(name: str, raw: bytes) -> None:
