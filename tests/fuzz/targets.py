@@ -28,7 +28,7 @@ from fedrap_core.wire.messages import Delta, Offer, Release, Signed, Update
 from fedrap_core.wire.releases import apply_delta, unpack_entries, unpack_release
 from fedrap_core.wire.seal import open_update
 from fedrap_core.wire.share import decode_share
-from fedrap_core.wire.shares import SplitUpdate, open_leader
+from fedrap_core.wire.shares import HelperReport, SplitUpdate, open_helper, open_leader
 from fedrap_core.wire.signing import verify
 from fedrap_core.wire.tokens import read_token
 from tests.core.messages_made import ALL_MESSAGES
@@ -64,6 +64,13 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "update": lambda raw: read_update(raw, _LARGEST),
     "sealed update": lambda raw: open_update(decode(Update, raw, _LARGEST), _KEY),
     "share in an update": lambda raw: open_share(decode(Update, raw, _LARGEST), _KEY, 3, 4),
+    "helper's share": lambda raw: open_helper(
+        bytes(16),
+        bytes(32),
+        bytes(16),
+        HelperReport(report=bytes(16), public=b"", helper=raw, seen=b""),
+        _KEY,
+    ),
     "report": lambda raw: open_leader(decode(SplitUpdate, raw, _LARGEST), _KEY),
     "point": public_from_point,
     "authority": lambda raw: _pinned(raw),
@@ -78,7 +85,7 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "catalogue json": lambda raw: read_items("a.json", raw.decode("utf-8", "replace")),
     "catalogue lines": lambda raw: read_items("a.jsonl", raw.decode("utf-8", "replace")),
     "session": lambda raw: read_session(b"key", raw.decode("latin-1"), 1.0),
-}  # fmt: skip
+}
 
 
 def feed(name: str, raw: bytes) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedrap_coordinator.commands.output import CONFIG, say, show
 from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.sources import SYSTEM
 from fedrap_core.wire.keys import new_private_key
 from fedrap_core.wire.tls import private_pem, self_signed
 
@@ -33,9 +34,9 @@ def _certificate(arguments: argparse.Namespace) -> int:
     if pem.exists() != key.exists():
         raise ConfigError(f"{pem} and {key} belong together; remove the one that is left")
     if not pem.exists():
-        private, now = new_private_key(), datetime.now(UTC)
-        until = now + timedelta(days=365 * CERTIFICATE_YEARS)
-        made = self_signed(private, "fedrap leader", ["leader"], now - timedelta(days=1), until)
+        private, since = new_private_key(), datetime.fromtimestamp(SYSTEM.clock(), UTC)
+        until = since + timedelta(days=365 * CERTIFICATE_YEARS)
+        made = self_signed(private, "fedrap leader", ["leader"], since - timedelta(days=1), until)
         key.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(private_pem(private))
