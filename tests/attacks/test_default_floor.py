@@ -66,4 +66,5 @@ def test_the_defaults_are_these() -> None:
     floor = Floor()
     assert (floor.separation, floor.cap, floor.min_updates) == (2, 100, 20)
     assert (floor.max_epsilon, floor.max_clip) == (10.0, 100.0)
-    assert Floor.without_privacy() == Floor(max_epsilon=float("inf"))
+    nothing = float("inf")
+    assert Floor.without_privacy() == Floor(max_epsilon=nothing, max_question_epsilon=nothing)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedrap_coordinator.domain.charges import with_charge
 from fedrap_coordinator.domain.decisions import DUPLICATE, STORED, SubmissionResult
 from fedrap_coordinator.domain.records import (
     AuditEntry,
@@ -43,7 +44,13 @@ def round_id(number: int) -> bytes:
 
 def charged_record(times: int, step: int) -> DeviceRecord:
     """Device 1 after so many rounds without noise."""
-    return DeviceRecord(device_id(1), b"key 1", times, step, spent=math.inf, last_cost=math.inf)
+    charges = ""
+    for _ in range(times):
+        charges = with_charge(charges, 0.0, math.inf)
+    return DeviceRecord(
+        device_id(1), b"key 1", times, step, spent=math.inf, last_cost=math.inf, charges=charges,
+        dearest=math.inf,
+    )  # fmt: skip
 
 
 def a_release(version: int, step: int) -> StoredRelease:

@@ -24,9 +24,9 @@ from fedrap_core.wire.authority import check_leads, open_signed, read_authority,
 from fedrap_core.wire.certificates import read_certificate
 from fedrap_core.wire.codec import decode, decode_value
 from fedrap_core.wire.keys import private_from_bytes, public_from_point, public_point
-from fedrap_core.wire.messages import Delta, Offer, Release, Signed, Update
-from fedrap_core.wire.releases import apply_delta, unpack_entries, unpack_release
-from fedrap_core.wire.seal import open_update
+from fedrap_core.wire.messages import Answer, Delta, Offer, Release, Signed, Update
+from fedrap_core.wire.releases import apply_delta, unpack_entries, unpack_release, unpack_trend
+from fedrap_core.wire.seal import open_answer, open_update
 from fedrap_core.wire.share import decode_share
 from fedrap_core.wire.shares import HelperReport, SplitUpdate, open_helper, open_leader
 from fedrap_core.wire.signing import verify
@@ -63,6 +63,8 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "delta of a sequence": lambda raw: apply_delta(_BOTH, decode(Delta, raw, _LARGEST)),
     "update": lambda raw: read_update(raw, _LARGEST),
     "sealed update": lambda raw: open_update(decode(Update, raw, _LARGEST), _KEY),
+    "trend": lambda raw: unpack_trend(raw, max(0, len(raw) - 4)),
+    "sealed answer": lambda raw: open_answer(decode(Answer, raw, _LARGEST), _KEY),
     "share in an update": lambda raw: open_share(decode(Update, raw, _LARGEST), _KEY, 3, 4),
     "helper's share": lambda raw: open_helper(
         bytes(16),
