@@ -42,11 +42,11 @@ public final class Because {
             String title = titles.containsKey(item) ? titles.get(item) : item;
             named.add(names.containsKey(item) ? names.get(item) : title);
         }
-        double own = 0;
+        double left = trend;
         for (Reason one : reasons) {
-            own += one.shared + one.personal + one.sequence;
+            left -= one.shared + one.personal + one.sequence;
         }
-        if (trend > Math.max(0.0, own)) {
+        if (trend > 0 && left > 0) {
             return "popular lately";
         }
         if (named.isEmpty()) {

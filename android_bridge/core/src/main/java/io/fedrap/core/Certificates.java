@@ -49,4 +49,9 @@ final class Certificates {
     private static byte[] ascii(String text) {
         return text.getBytes(StandardCharsets.US_ASCII);
     }
+
+    /** The new certificate out of the message that brings it; throws as {@link Fields#ofMessage}. */
+    static byte[] renewed(byte[] raw) {
+        return Fields.ofMessage(raw, Fields.MAX_BYTES, "renewed").bytes("certificate", 0, 1024);
+    }
 }

@@ -18,7 +18,7 @@ final class ConsentedTransport implements Transport {
     }
 
     @Override
-    public Renewed renew(Signer signer, Proof proof, long nonce) {
+    public byte[] renew(Signer signer, Proof proof, long nonce) {
         check.run();
         return inner.renew(signer, proof, nonce);
     }

@@ -89,10 +89,9 @@ final class Ledger {
             Arguments.number("min_noise", minNoise, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
             Arguments.number("max_epsilon", maxEpsilon, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
             Arguments.number("max_clip", maxClip, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
-            Arguments.number("window_days", windowDays, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
-            Arguments.number(
-                    "max_lifetime_epsilon", maxLifetimeEpsilon, 0, Double.POSITIVE_INFINITY,
-                    Arguments.FLOOR);
+            double most = Double.POSITIVE_INFINITY;
+            Arguments.number("window_days", windowDays, 0, most, Arguments.FLOOR);
+            Arguments.number("max_lifetime_epsilon", maxLifetimeEpsilon, 0, most, Arguments.FLOOR);
             this.windowDays = windowDays;
             this.maxLifetimeEpsilon = maxLifetimeEpsilon;
             this.separation = separation;

@@ -90,12 +90,12 @@ final class Membership {
     Credentials renew(Credentials known) {
         long nonce = state.nextNonce();
         Proof proof = proof(Certificates.renewChallenge(known.publicKey, nonce));
-        Renewed answer = transport.renew(new Signer(known, state::nextNonce), proof, nonce);
+        byte[] answer = transport.renew(new Signer(known, state::nextNonce), proof, nonce);
         // Where enrolment gave none, there is no authority to check it with: keep what we have.
         Credentials fresh =
                 known.authority.length == 0
                         ? known
-                        : certified(known, answer.certificate, known.authority, state.now());
+                        : certified(known, answer, known.authority, state.now());
         state.keepCredentials(fresh);
         return fresh;
     }

@@ -50,10 +50,9 @@ public final class Statement {
         separation = rule.separation;
         cap = rule.cap;
         windowDays = rule.windowDays;
-        String days = days(rule);
         unit =
                 windowDays > 0
-                        ? "one device with everything it contributes in any " + days
+                        ? "one device with everything it contributes in any " + days(rule)
                         : "one device with everything it ever recorded";
         long most = windowDays > 0 ? 10 * cap : cap;
         lifetimeEpsilon = Accounting.chargedEpsilon(most, rule.chargedNoise(), rule.delta);
@@ -67,8 +66,7 @@ public final class Statement {
     }
 
     private static String days(Privacy rule) {
-        double days = rule.windowDays;
-        return (days == Math.rint(days) ? String.valueOf((long) days) : String.valueOf(days)) + " days";
+        return String.format(Locale.ROOT, "%.0f days", rule.windowDays);
     }
 
     private static List<String> assumptions(Privacy rule) {

@@ -11,7 +11,7 @@ interface Transport {
     Enrolled enrol(String token, byte[] publicKey, Proof proof);
 
     /** A new certificate for the same key; a proof is made for a nonce never used before. */
-    Renewed renew(Signer signer, Proof proof, long nonce);
+    byte[] renew(Signer signer, Proof proof, long nonce);
 
     /** The latest release, or what makes it out of version {@code have}; null when that is it. */
     ReleaseMessage release(Long have);

@@ -1,8 +1,5 @@
 package io.fedrap.core;
 
-import java.util.Map;
-import java.util.TreeMap;
-
 /**
  * What was touched lately: one number an item, that rounds sum and a release has (PROTOCOL 12).
  */
@@ -28,12 +25,10 @@ final class Trend {
         if (raw == null || raw.length == 0) {
             return null;
         }
-        if (raw.length != 4 + size) {
-            throw FedRapException.broken("a trend of another size than C");
-        }
-        Trend found = new Trend(raw);
-        if (!(found.scale >= 0 && found.scale <= SharedMatrix.LARGEST_SCALE)) { // also for NaN
-            throw FedRapException.broken("a trend whose scale is negative, huge or not finite");
+        Trend found = raw.length != 4 + size ? null : new Trend(raw);
+        if (found == null
+                || !(found.scale >= 0 && found.scale <= SharedMatrix.LARGEST_SCALE)) { // also for NaN
+            throw FedRapException.broken("an unusable trend");
         }
         return found;
     }
@@ -56,20 +51,28 @@ final class Trend {
 
     /** What a device says it touched lately: scale·2^(-age/half) of each liked item's newest touch. */
     static RowPart lately(History history, double now, double halfDays, double scale) {
-        Map<Integer, Double> newest = new TreeMap<>();
+        int most = -1;
+        for (int row : history.rows) {
+            most = Math.max(most, row);
+        }
+        double[] newest = new double[most + 1];
+        int count = 0;
         for (int i = 0; history.times != null && i < history.rows.length; i++) {
             double age = Math.max(0.0, now - history.times[i]) / DAY;
             double value = StrictMath.pow(2.0, -age / halfDays);
+            int row = history.rows[i];
             if (value > FADED && history.weights[i] > 0) {
-                newest.merge(history.rows[i], value, Math::max);
+                count += newest[row] == 0 ? 1 : 0;
+                newest[row] = Math.max(newest[row], value);
             }
         }
-        int[] rows = new int[newest.size()];
-        double[] values = new double[rows.length];
-        int at = 0;
-        for (Map.Entry<Integer, Double> one : newest.entrySet()) {
-            rows[at] = one.getKey();
-            values[at++] = scale * one.getValue();
+        int[] rows = new int[count];
+        double[] values = new double[count];
+        for (int row = most; row >= 0; row--) {
+            if (newest[row] > 0) {
+                rows[--count] = row;
+                values[count] = scale * newest[row];
+            }
         }
         return new RowPart("lately", rows, values, 1);
     }

@@ -13,6 +13,15 @@ final class Received {
 
     private Received() {}
 
+    /** The product keeps nothing of this message but the certificate. */
+    private static final class Renewed {
+        final byte[] certificate;
+
+        Renewed(byte[] raw) {
+            certificate = Certificates.renewed(raw);
+        }
+    }
+
     static Object read(String type, byte[] raw) {
         switch (type) {
             case "enrolled":
@@ -20,7 +29,7 @@ final class Received {
             case "certificate":
                 return Certificate.decode(raw);
             case "renewed":
-                return Renewed.decode(raw);
+                return new Renewed(raw);
             case "offer":
                 return Offer.decode(raw);
             case "accepted":
