@@ -26,7 +26,7 @@ from fedrap_core.wire.codec import decode, decode_value
 from fedrap_core.wire.keys import private_from_bytes, public_from_point, public_point
 from fedrap_core.wire.messages import Answer, Delta, Offer, Release, Signed, Update
 from fedrap_core.wire.releases import apply_delta, unpack_entries, unpack_release, unpack_trend
-from fedrap_core.wire.seal import open_answer, open_update
+from fedrap_core.wire.seal import open_answer, open_sealed, open_update
 from fedrap_core.wire.share import decode_share
 from fedrap_core.wire.shares import HelperReport, SplitUpdate, open_helper, open_leader
 from fedrap_core.wire.signing import verify
@@ -64,6 +64,7 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "update": lambda raw: read_update(raw, _LARGEST),
     "sealed update": lambda raw: open_update(decode(Update, raw, _LARGEST), _KEY),
     "trend": lambda raw: unpack_trend(raw, max(0, len(raw) - 4)),
+    "sealed": lambda raw: open_sealed(raw, _KEY, b"info"),
     "sealed answer": lambda raw: open_answer(decode(Answer, raw, _LARGEST), _KEY),
     "share in an update": lambda raw: open_share(decode(Update, raw, _LARGEST), _KEY, 3, 4),
     "helper's share": lambda raw: open_helper(
