@@ -1,8 +1,8 @@
 """What version 0.1 left behind goes on: its database and keys, and the stores of its devices.
 
 `version-0.1.zip` was made by the code of 0.1 itself: a coordinator over SQLite (two updates a
-round, b 1, K 10, noise 2) and three devices of its SDK over HTTP, three interactions each. Devices 0
-and 1 made release 2; the round of step 2 is open, with the update of device 2.
+round, b 1, K 10, noise 2) and three devices of its SDK over HTTP, three interactions each. Devices
+0 and 1 made release 2; the round of step 2 is open, with the update of device 2.
 """
 
 from __future__ import annotations
