@@ -14,6 +14,7 @@ distance lies above the claim.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ import numpy.typing as npt
 from fedrap.rounds.prepare import LocalData, prepare_update
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.rounds.sealed_aggregator import SealedAggregator
+from fedrap_core.aggregate import Accumulator
 from fedrap_core.model import History, SequenceRows
 from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.plan import Plan, Privacy, SolveMethod
@@ -106,6 +108,19 @@ class CanaryTrainer:
         raise NotImplementedError
 
 
+class SameNoise(SealedAggregator):
+    """The noise of a step follows from its sealed updates, which are other bytes at each run.
+
+    An audit that accuses correct code once in twenty must draw its luck once: here the noise
+    follows from key and step alone. What a set of updates does to it, test_restored_backup.py asks.
+    """
+
+    def _add(
+        self, accumulator: Accumulator, bodies: Sequence[bytes], frozen: hashlib._Hash
+    ) -> None:
+        super()._add(accumulator, bodies, hashlib.sha256())
+
+
 @dataclass(frozen=True)
 class Audit:
     """The canaries of one audit, who of them takes part, and when."""
@@ -134,7 +149,7 @@ class Audit:
         """Sum and release what was sent, then guess who took part."""
         plan, found = self._plan(), []
         sets: dict[int, bytes] = {}
-        aggregator = SealedAggregator(KEYRING, 4 * 1024 * 1024)
+        aggregator = SameNoise(KEYRING, 4 * 1024 * 1024)
         for step, sent in enumerate(bodies, 1):
             summed = await aggregator.total(_one_chunk(sent), _COMMON, plan, TASK, step, sets)
             sets[step] = summed.updates
