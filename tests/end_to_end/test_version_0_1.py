@@ -7,6 +7,8 @@ round, b 1, K 10, noise 2) and three devices of its SDK over HTTP, three interac
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import zipfile
 from pathlib import Path
 
@@ -29,8 +31,15 @@ def left(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def old_device(served: LiveServer, left: Path, number: int) -> FedRap:
-    return await served.device(left / "devices" / str(number), [], floor=FLOOR)
+def a_moment_later(left: Path) -> float:
+    """When the open round was a minute old."""
+    with contextlib.closing(sqlite3.connect(left / "fedrap.sqlite")) as db:
+        (opened,) = db.execute("SELECT MAX(opened_at) FROM round").fetchone()
+    return float(opened) + 60.0
+
+
+async def a_device(served: LiveServer, folder: Path, items: list[str], now: float) -> FedRap:
+    return await served.device(folder, items, floor=FLOOR, clock=lambda: now)
 
 
 def test_a_store_opens_with_everything_in_it(left: Path) -> None:
@@ -47,7 +56,8 @@ def test_a_store_opens_with_everything_in_it(left: Path) -> None:
 
 async def test_the_open_round_and_its_devices_go_on(left: Path) -> None:
     database, keyring = str(left / "fedrap.sqlite"), open_keyring(left / "keys")
-    async with serve(SETTINGS, database, keyring) as served:
+    now = a_moment_later(left)
+    async with serve(SETTINGS, database, keyring, lambda: now) as served:
         coordinator = served.app[COORDINATOR]
         await coordinator.advance()
         model, round_ = coordinator.model, coordinator.round
@@ -55,13 +65,14 @@ async def test_the_open_round_and_its_devices_go_on(left: Path) -> None:
         assert round_ is not None
         assert (model.stored.version, round_.step, round_.accepted) == (2, 2, 1)
 
-        fresh = await served.device(left / "fresh", ["item-1"], floor=FLOOR)
+        fresh = await a_device(served, left / "fresh", ["item-1"], now)
         assert (await fresh.run_round_async()).joined  # the second update, beside one of 0.1
         made = coordinator.model
         assert made is not None
         assert (made.stored.step, made.stored.devices) == (2, 2)
 
-        devices = [await old_device(served, left, number) for number in (0, 1)]
+        folders = [left / "devices" / str(number) for number in (0, 1)]
+        devices = [await a_device(served, folder, [], now) for folder in folders]
         for device in devices:
             report = await device.run_round_async()
             assert report.joined, report
