@@ -142,7 +142,7 @@ async def test_status_and_statement_say_which_mode_this_is(
 async def test_all_parts_are_summed_and_the_clip_adapts(
     tmp_path: Path, helper: LocalHelper
 ) -> None:
-    part = SequenceMethod(dim=3, targets=4, longest=10)
+    part = SequenceMethod(dim=3, targets=4, longest=10, scale=50.0)
     settings = msgspec.structs.replace(
         small_settings(updates=2, total=2),
         method=SolveMethod(dim=DIM, sequence=part, trend=TrendMethod()),
@@ -171,7 +171,7 @@ async def test_all_parts_are_summed_and_the_clip_adapts(
     assert total.lately.values.min() >= 0.0
     assert len(inputs.rows)
     assert len(outputs.rows)
-    assert kernels.values.shape == (part.kernels, 3)  # small: rounding may leave zeros of them
+    assert kernels.values.any()
     assert total.packed_gram.any()
 
 
