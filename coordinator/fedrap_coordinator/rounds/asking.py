@@ -12,14 +12,12 @@ from fedrap_coordinator.domain.questions import QuestionRow
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
-from fedrap_core.plan import OFF, AnyScoring
+from fedrap_core.plan import DAY, OFF, AnyScoring
 from fedrap_core.questions.gains import Metric
 from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Question, Signed
 from fedrap_core.wire.question_layout import layout_of
-
-DAY = 86_400.0
 
 
 @dataclass(frozen=True)
