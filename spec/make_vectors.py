@@ -55,6 +55,7 @@ PLAIN: dict[str, Callable[[], File]] = {
     "solve": cases_solve.solves,
     "split": cases_split.reports,
     "trend": cases_trend.trends,
+    "trials": cases_questions.trials,
     "update_of_round": cases_rounds.updates_of_rounds,
 }
 RANDOM: dict[str, Callable[[File | None], File]] = {

@@ -9,8 +9,12 @@ import msgspec
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.documents import QuestionLine
 from fedrap_coordinator.domain.questions import ENDED, QuestionRow
+from fedrap_coordinator.domain.rollouts import MOST_TRIES, Rollout
 from fedrap_coordinator.rounds.asking import read_question
+from fedrap_coordinator.rounds.rollouts import trial_estimate
 from fedrap_coordinator.rounds.tuning import block_estimates
+from fedrap_coordinator.store.protocol import Store
+from fedrap_core.plan import OFF
 from fedrap_core.privacy.accounting import charged_epsilon
 from fedrap_core.questions.estimates import BlockEstimate, Estimate
 from fedrap_core.wire.messages import Question
@@ -31,6 +35,7 @@ def question_line(row: QuestionRow) -> QuestionLine:
         metric=question.metric,
         releases=question.releases,
         variants=[msgspec.to_builtins(one) for one in variants_of(question)],
+        share=None if question.trial is OFF else question.trial.share,
         noise=question.noise,
         epsilon=documents.finite(epsilon),
         answers=row.answers,
@@ -44,6 +49,9 @@ def question_line(row: QuestionRow) -> QuestionLine:
 
 
 def _results(row: QuestionRow, question: Question) -> list[documents.QuestionResult]:
+    if question.trial is not OFF:
+        version = question.releases[0]
+        return [_result(version, "share", trial_estimate(row))] if row.total else []
     found = []
     for release, groups in zip(question.releases, block_estimates(row, question), strict=False):
         names = ("all", *GROUPS)[: len(groups)]
@@ -69,6 +77,60 @@ def _figure(one: Estimate) -> documents.Figure:
     return documents.Figure(value=one.value, low=one.low, high=one.high)
 
 
+async def rollout_line(store: Store, row: Rollout) -> documents.RolloutLine:
+    """A roll-out with what devices said at each stage, by their last word on it."""
+    stages = []
+    for stage, share in enumerate(row.shares):
+        found = [await store.question(row.question(stage, one)) for one in range(MOST_TRIES)]
+        asked = [one for one in found if one is not None]
+        stages.append(_stage(share, asked[-1] if asked else None))
+    return documents.RolloutLine(
+        id=row.id.hex(),
+        state=row.state.value,
+        source=row.source,
+        base=row.base,
+        version=row.version,
+        stage=row.stage,
+        tolerance=row.tolerance,
+        reason=row.reason,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        stages=stages,
+    )
+
+
+def _stage(share: float, asked: QuestionRow | None) -> documents.RolloutStage:
+    lead = None if asked is None or not asked.total else trial_estimate(asked)
+    return documents.RolloutStage(
+        share=share,
+        state="waiting" if asked is None else asked.state.value,
+        answers=0 if asked is None else asked.answers,
+        ends_at=None if asked is None else asked.ends_at,
+        devices=None if lead is None else lead.devices,
+        lead=None if lead is None else _figure(lead.first),
+    )
+
+
+def rollout_gauges(line: documents.RolloutLine | None) -> dict[str, float]:
+    """Numbers for alarms of the last roll-out; none where there never was one."""
+    if line is None:
+        return {}
+    gauges = {
+        "rollout_running": float(line.ended_at is None),
+        "rollout_halted": float(line.state in ("halting", "halted")),
+        "rollout_share": line.stages[line.stage].share if line.state == "running" else 0.0,
+    }
+    told = [one.lead for one in line.stages if one.lead is not None]
+    if told:
+        lead = told[-1]
+        gauges |= {
+            "rollout_lead": lead.value,
+            "rollout_lead_low": lead.low,
+            "rollout_lead_high": lead.high,
+        }
+    return gauges
+
+
 def quality_gauges(lines: Sequence[QuestionLine], now: float) -> dict[str, float]:
     """Numbers for alarms: the last figure of a release, its uplift, and the best of 30 days.
 
@@ -78,7 +140,7 @@ def quality_gauges(lines: Sequence[QuestionLine], now: float) -> dict[str, float
     told = [
         (line, result, result.mean)
         for line in lines
-        if not line.variants
+        if not line.variants and line.share is None
         for result in sorted(line.results, key=lambda one: -one.release)
         if result.group == "all" and result.mean is not None
     ]

@@ -171,6 +171,12 @@ ABOUT = {
     "quality_uplift": "The same less that of the popular list.",
     "quality_uplift_low": "Lower end of its 95 % interval.",
     "quality_best": "The best such mean of the last 30 days, by the lower end.",
+    "rollout_running": "1 while a release is rolled out.",
+    "rollout_halted": "1 where the last roll-out was halted.",
+    "rollout_share": "Share of the devices that a release is staged to now.",
+    "rollout_lead": "Mean lead of the staged release, at the last stage that was answered.",
+    "rollout_lead_low": "Lower end of its 95 % interval.",
+    "rollout_lead_high": "Upper end of it.",
     "ingest_queue": "Requests of devices in hand.",
     "ingest_queue_bytes": "Their bodies.",
 }

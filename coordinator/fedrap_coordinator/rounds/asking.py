@@ -16,7 +16,7 @@ from fedrap_core.plan import DAY, OFF, AnyScoring
 from fedrap_core.questions.gains import Metric
 from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Question, Signed
+from fedrap_core.wire.messages import Question, Signed, Trial
 from fedrap_core.wire.question_layout import layout_of
 
 
@@ -31,6 +31,8 @@ class Wanted:
     least: int = 0  # answers, where the settings ask for fewer
     days: float | None = None  # None: as the settings say
     purpose: str = "ask"
+    trial: Trial | None = None
+    id: bytes | None = None  # where it must be the same whoever asks; None: a random one
 
 
 def make_question(
@@ -44,10 +46,11 @@ def make_question(
     asking, now, delta = settings.questions, sources.clock(), settings.privacy.delta
     question = Question(
         task=task,
-        question=sources.token_bytes(16),
+        question=wanted.id or sources.token_bytes(16),
         metric=wanted.metric,
         releases=list(wanted.releases),
         variants=list(wanted.variants) or OFF,
+        trial=wanted.trial or OFF,
         light=wanted.light,
         noise=asking.noise(delta),
         delta=delta,

@@ -7,8 +7,10 @@ list, or the scalars in force) and g_i that of the lines compared with it, a blo
 
     p·[1]   g   p·g^2   then for each i:   d_i = g_i - g   p·d_i^2          p = 1/4
 
-The first number counts devices. Squares are there for the sampling error of the means, and weigh
-little because they need not be exact. All of it has norm S at most, whatever the gains are:
+Of a staged release there is one block with g the mean lead over the release that it is beside, in
+[-1, 1], and nothing compared with it. The first number counts devices. Squares are there for the
+sampling error of the means, and weigh little because they need not be exact. All of it has norm S
+at most, whatever the gains are:
 
     S^2 = blocks·(p^2 + 1 + p^2 + compared·(1 + p^2))
 
@@ -39,6 +41,7 @@ class Layout:
     blocks: int  # what a device may speak of at once
     groups: int  # of which it is in one
     compared: int  # lines beside the first
+    signed: bool = False  # the first is a difference itself, in [-1, 1]
 
     @property
     def width(self) -> int:
@@ -69,7 +72,8 @@ class Layout:
     def _block(self, lines: Gains) -> Vector:
         if len(lines) != 1 + self.compared:
             raise ValueError("a gain for each line is expected")
-        first, *others = np.clip(np.asarray(lines, dtype=np.float64), 0.0, 1.0)
+        lowest = -1.0 if self.signed else 0.0
+        first, *others = np.clip(np.asarray(lines, dtype=np.float64), lowest, 1.0)
         block = [ROUGH, first, ROUGH * first**2]
         for other in others:
             block += [other - first, ROUGH * (other - first) ** 2]

@@ -19,10 +19,14 @@ def layout_of(question: Question) -> Layout:
     """The layout of its answers.
 
     Raises:
-        MalformedMessage: it asks for one variant alone, for variants of several releases, or for a
-            release twice.
+        MalformedMessage: it asks for one variant alone, for variants of several releases, for a
+            release twice, or for something else beside a trial.
     """
     variants = variants_of(question)
+    if question.trial is not OFF:
+        if variants or question.light or len(question.releases) != 1:
+            raise MalformedMessage("a trial is of one release, and of nothing else")
+        return Layout(1, 1, 0, signed=True)
     if len(variants) == 1 or (variants and len(question.releases) > 1):
         raise MalformedMessage("candidates are two or more, of one release")
     if len(set(question.releases)) != len(question.releases):
