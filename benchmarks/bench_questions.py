@@ -2,6 +2,7 @@
 what a roll-out to a share of the devices could see.
 
     python benchmarks/bench_questions.py [--repetitions 200] [--data ml-100k [--data-dir DIRECTORY]]
+                                         [--json FILE]
 
 Without `--data` gains are planted: own lists have a mean NDCG@10 of .14 and the popular list .07,
 each device with one to five interactions. With it they are those of all users of a set: `fedrap`
@@ -131,6 +132,7 @@ def seen(people: Gains, devices: int, share: float, repetitions: int) -> dict[st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
     parser.add_argument("--repetitions", type=int, default=200)
     parser.add_argument("--data", help="a set that fedrap-sim knows by name")
     parser.add_argument("--data-dir", type=Path)
@@ -146,7 +148,10 @@ def main() -> None:
         "intervals": [held(people, n, epsilon, many) for n in DEVICES for epsilon in EPSILONS],
         "roll_out": [seen(people, n, share, many) for n in (5000, 20_000) for share in SHARES],
     }
-    print(json.dumps(result, indent=1))
+    text = json.dumps(result, indent=1)
+    print(text)
+    if given.json is not None:
+        given.json.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ next, and the first release, which was drawn at random, does not.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,15 +20,20 @@ from fedrap.rounds.answering import in_share
 from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.admin.documents import RolloutLine
+from fedrap_coordinator.admin.question_actions import QuestionActions
 from fedrap_coordinator.admin.rollout_actions import RolloutActions
+from fedrap_coordinator.app import usual_aggregator
+from fedrap_coordinator.domain.questions import QuestionState
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import Keyring, fresh_keyring
-from fedrap_coordinator.rounds.asking import read_question
+from fedrap_coordinator.rounds.asking import Wanted, make_question, read_question
 from fedrap_coordinator.rounds.coordinator import Coordinator
+from fedrap_coordinator.rounds.releases import load_model
 from fedrap_coordinator.settings import Questions, Rollouts
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
+from fedrap_core.errors import SignatureInvalid
 from fedrap_core.plan import OFF, Scoring
 from fedrap_core.questions.gains import PairedGains
 from fedrap_core.wire.authority import check_leads, entry_digest, read_entry
@@ -342,3 +348,90 @@ async def test_both_releases_and_the_leads_are_there_after_a_restart(tmp_path: P
         assert again.status().release == full + 1
         assert again._state._gains.pair(full + 1) == pair != PairedGains(full + 1)
         again.close()
+
+
+async def test_two_processes_at_the_same_roll_out_do_everything_once(tmp_path: Path) -> None:
+    """And one that begins in the middle, as after a crash, takes up what the other left."""
+    async with world(tmp_path) as w:
+        full, first = w.full, w.coordinator
+        settings = first.settings
+        other = Coordinator(
+            w.store, w.keyring, settings, usual_aggregator(settings, w.keyring),
+            Sources(w.clock, w.clock),
+        )  # fmt: skip
+
+        async def both_go_on() -> None:
+            if not other.is_ready:
+                await other.start()
+            await asyncio.gather(first.advance(), other.advance())
+            await asyncio.gather(first.sum_up(), other.sum_up())
+            w.clock.now += 3.0
+
+        await w.rollouts.start(version=1)
+        await both_go_on()
+        await w.used(6)
+        w.clock.now += 0.92 * DAY
+        assert [await one.answer_questions_async() for one in w.devices] == [1] * USERS
+        w.clock.now += 0.1 * DAY
+        for _ in range(3):
+            await both_go_on()
+        assert (await w.last()).state == "halted"
+        acts = [act for act in await w.acts() if act != "publish-items"]
+        assert acts == ["rollout-start", "publish-staged", "stage", "halting", "publish-halted"]
+        assert [first.model and first.model.stored.version] == [full + 2]
+        assert [other.model and other.model.stored.version] == [full + 2]
+        assert await other.log(full) == await first.log(full)
+
+
+async def test_two_processes_that_follow_a_vote_ask_the_next_one_once(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        settings = w.coordinator.settings
+        other = Coordinator(
+            w.store, w.keyring, settings, usual_aggregator(settings, w.keyring),
+            Sources(w.clock, w.clock),
+        )  # fmt: skip
+        await other.start()
+        await QuestionActions(w.rollouts._admin).tune()
+        w.clock.now += 1.1 * DAY
+        await asyncio.gather(w.coordinator.sum_up(), other.sum_up())
+        await asyncio.gather(w.coordinator._tuning.advance(), other._tuning.advance())
+        rows = await w.store.questions(10)
+        assert sorted(row.purpose for row in rows) == ["tune 0: kept", "tune 1"]
+        assert (await w.acts()).count("ask") == 2
+
+
+@pytest.mark.spec("14.7")
+async def test_a_release_that_was_not_staged_is_not_used_beside_the_full_one(
+    tmp_path: Path,
+) -> None:
+    """The authority itself cannot show one device something that the log does not say."""
+    async with world(tmp_path) as w:
+        full, device = w.full, w.devices[0]
+        for version, says in ((full - 1, "another roll-out"), (full + 9, "none at all")):
+            wanted = Wanted(
+                [version], trial=Trial(rollout=b"a targeted one..", share=1.0, base=full)
+            )
+            row = make_question(
+                wanted, w.coordinator.task, w.coordinator.settings, w.keyring,
+                Sources(w.clock, w.clock),
+            )  # fmt: skip
+            await w.store.add_question(row)
+            w.clock.now += 3.0
+            await device.answer_questions_async()
+            assert device.status().release == full, says
+            assert device._state.staged_version() is None
+            await w.store.end_question(row.id, QuestionState.TOO_FEW, QuestionState.OPEN)
+
+
+@pytest.mark.spec("9.7")
+async def test_a_staged_release_is_never_taken_for_the_full_one(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        full, device = w.full, w.devices[0]
+        await w.rollouts.start(version=1)
+        await w.goes_on()
+        stored = await w.store.release(full + 1)
+        assert stored is not None
+        w.coordinator._driver.model = load_model(stored)  # a coordinator that lies
+        with pytest.raises(SignatureInvalid, match="staged"):
+            await device.sync_async()
+        assert device.status().release == full
