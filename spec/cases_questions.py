@@ -9,6 +9,7 @@ from fedrap_core.paper.sampling import private_stream
 from fedrap_core.plan import OFF, Off
 from fedrap_core.questions.answers import Layout, pack
 from fedrap_core.questions.gains import METRICS, PairedGains, ReleaseGains, gains_of, lead_of
+from fedrap_core.questions.lists import shares_of
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Question, Trial
 from fedrap_core.wire.question_layout import layout_of
@@ -39,6 +40,30 @@ def trials() -> File:
         "release. Numbers to 1e-12, bytes exactly."
     )
     return {"about": about, "cases": [*_leads(), *_leads_said(), *_shares(), *_trial()]}
+
+
+def lists() -> File:
+    """lists.json."""
+    about = (
+        "What lists consist of. buckets: which share of these items falls into which bucket, of "
+        "those that are not 0. answers: float32 in hex for a share of popular items and a list. "
+        "Bytes exactly."
+    )
+    given = (("five", [f"item-{n}" for n in range(5)]), ("ten", [f"Stück {n}" for n in range(10)]))
+    cases: list[Case] = []
+    for comment, items in given:
+        question = _question(b"q" * 16, lists=16)
+        shares, layout = shares_of(items, question.question, 16), layout_of(question)
+        cases.append(
+            {
+                "comment": comment, "valid": True, "question": question.question.hex(),
+                "items": items,
+                "buckets": {str(at): share for at, share in enumerate(shares) if share},
+                "clip": layout.clip, "popular": 0.3,
+                "answer": pack(layout.vector([[0.3, *shares]], 0)).hex(),
+            }
+        )  # fmt: skip
+    return {"about": about, "cases": cases}
 
 
 def _leads() -> list[Case]:
@@ -158,10 +183,10 @@ def _times() -> list[Case]:
     ]  # fmt: skip
 
 
-def _question(name: bytes, trial: Trial | Off = OFF) -> Question:
+def _question(name: bytes, trial: Trial | Off = OFF, lists: int | Off = OFF) -> Question:
     return Question(
-        task=bytes(16), question=name, metric="ndcg10", releases=[1], trial=trial, noise=1.0,
-        delta=1e-5,
+        task=bytes(16), question=name, metric="ndcg10", releases=[1], trial=trial, lists=lists,
+        noise=1.0, delta=1e-5,
         least=20, most=100, budget=10, asked_at=ASKED_AT, ends_at=ENDS_AT, seal_key=bytes(65),
         seal_id=bytes(8),
     )  # fmt: skip

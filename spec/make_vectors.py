@@ -43,6 +43,7 @@ PLAIN: dict[str, Callable[[], File]] = {
     "explain": cases_solve.explanations,
     "learn_step": cases_solve.learn_steps,
     "ledger": cases_rounds.ledgers,
+    "lists": cases_questions.lists,
     "quantize": cases_arrays.quantize,
     "ranking": cases_solve.rankings,
     "release": cases_releases.releases,

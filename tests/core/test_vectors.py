@@ -27,6 +27,7 @@ from fedrap_core.privacy.mechanisms import clip_share, clip_to_norm
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.questions.answers import Layout, pack
 from fedrap_core.questions.gains import METRICS, PairedGains, ReleaseGains, gains_of, lead_of
+from fedrap_core.questions.lists import shares_of
 from fedrap_core.ranking import diversified, explain, rank
 from fedrap_core.sequence.device_share import (
     answer,
@@ -546,6 +547,14 @@ def replay_trials(case: Case) -> None:
         (uniform,) = private_stream(key, b"question " + question.question)(1)
         span = question.ends_at - question.asked_at
         _near(question.asked_at + (0.6 + 0.3 * uniform) * span, case["at"])
+
+
+def replay_lists(case: Case) -> None:
+    shares = shares_of(case["items"], bytes.fromhex(case["question"]), 16)
+    assert {str(at): share for at, share in enumerate(shares) if share} == case["buckets"]
+    layout = Layout(1, 1, 0, buckets=16)
+    _near(layout.clip, case["clip"])
+    assert pack(layout.vector([[case["popular"], *shares]], 0)).hex() == case["answer"]
 
 
 def _part(stored: Case) -> SequenceRows:

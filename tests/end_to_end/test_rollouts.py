@@ -237,7 +237,7 @@ async def test_the_log_is_one_chain_and_those_outside_the_share_keep_the_full_on
         session, url = w.served.session, w.served.url
         async with session.get(f"{url}/v1/questions") as answer:
             assert decode(QuestionsMessage, await answer.read()).questions == []
-        async with session.get(f"{url}/v1/questions?trials=1") as answer:
+        async with session.get(f"{url}/v1/questions?all=1") as answer:
             [signed] = decode(QuestionsMessage, await answer.read()).questions
         assert decode(Question, signed.body).trial == trial
         async with session.get(f"{url}/v1/releases/latest?have={full - 1}") as answer:
@@ -294,7 +294,7 @@ async def test_one_at_a_time_and_nothing_else_meanwhile(tmp_path: Path) -> None:
         full = w.full
         for arguments in ({"version": 99}, {"version": full}, {"change": {"rigde": 1.0}}):
             with pytest.raises(ConfigError):
-                await w.rollouts.start(**arguments)  # type: ignore[arg-type]
+                await w.rollouts.start(**arguments)
         for shares in ([0.5, 0.1], [0.0], [2.0], [0.1, 0.1]):
             with pytest.raises(ConfigError):
                 await w.rollouts.start(shares=shares)

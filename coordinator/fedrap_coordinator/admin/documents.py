@@ -340,6 +340,15 @@ class QuestionResult(Answer):
     compared: list[Figure]  # each minus the mean: the popular list, or the other candidates
 
 
+class ListFigures(Answer):
+    """What lists consist of under a release."""
+
+    release: int
+    devices: float  # noised
+    popular: Figure  # share of the first ten that is among the most popular tenth of the items
+    items: Figure  # as many, all as frequent, would be as varied
+
+
 class QuestionLine(Answer):
     """A question about quality, and what came of it."""
 
@@ -359,6 +368,8 @@ class QuestionLine(Answer):
     ends_at: float
     closed_at: float | None
     results: list[QuestionResult]
+    lists: ListFigures | None = None  # where that was asked, and enough answered
+    about_lists: bool = False
 
 
 class QuestionList(Answer):

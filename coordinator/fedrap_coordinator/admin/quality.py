@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.documents import QuestionLine
@@ -17,10 +18,12 @@ from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import OFF
 from fedrap_core.privacy.accounting import charged_epsilon
 from fedrap_core.questions.estimates import BlockEstimate, Estimate
+from fedrap_core.questions.lists import items_of, variety
 from fedrap_core.wire.messages import Question
-from fedrap_core.wire.question_layout import variants_of
+from fedrap_core.wire.question_layout import layout_of, variants_of
 
 GROUPS = ("light", "heavy")
+MOST_ITEMS = 10_000_000  # that lists are said to consist of; beyond it nothing can be told
 LAST_SECONDS = 30 * 86_400.0  # that a best figure is remembered for the alarm
 
 
@@ -45,10 +48,30 @@ def question_line(row: QuestionRow) -> QuestionLine:
         ends_at=row.ends_at,
         closed_at=row.closed_at,
         results=_results(row, question),
+        lists=_lists(row, question),
+        about_lists=question.lists is not OFF,
+    )
+
+
+def _lists(row: QuestionRow, question: Question) -> documents.ListFigures | None:
+    found = block_estimates(row, question) if question.lists is not OFF else []
+    if not found or (said := found[0][0]) is None:
+        return None
+    layout = layout_of(question)
+    total = np.frombuffer(row.total, dtype="<f8")
+    squares = variety(total, layout, question.noise * layout.clip, said.devices)
+    value, low, high = items_of(squares, MOST_ITEMS)
+    return documents.ListFigures(
+        release=question.releases[0],
+        devices=said.devices,
+        popular=_figure(said.first),
+        items=documents.Figure(value=value, low=low, high=high),
     )
 
 
 def _results(row: QuestionRow, question: Question) -> list[documents.QuestionResult]:
+    if question.lists is not OFF:
+        return []
     if question.trial is not OFF:
         version = question.releases[0]
         return [_result(version, "share", trial_estimate(row))] if row.total else []
@@ -144,6 +167,14 @@ def quality_gauges(lines: Sequence[QuestionLine], now: float) -> dict[str, float
         for result in sorted(line.results, key=lambda one: -one.release)
         if result.group == "all" and result.mean is not None
     ]
+    lists = next((one.lists for one in lines if one.lists is not None), None)
+    if lists is not None:
+        gauges |= {
+            "lists_popular": lists.popular.value,
+            "lists_popular_low": lists.popular.low,
+            "lists_items": lists.items.value,
+            "lists_items_high": lists.items.high,
+        }
     if not told:
         return gauges
     line, result, mean = told[0]

@@ -158,6 +158,7 @@ class NewQuestion(Arguments):
     days: Annotated[float, Meta(gt=0, le=365)] | None = None
     least: Annotated[int, Meta(ge=2, le=1_000_000_000)] | None = None
     light: Annotated[int, Meta(ge=0, le=1_000_000, description="interactions; 0: one group")] = 0
+    lists: Annotated[bool, Meta(description="what lists consist of, and nothing else")] = False
 
 
 class NewRollout(Arguments):
@@ -309,7 +310,8 @@ ASK = Action(
     "ask", "ask", "post", "/admin/v1/questions", "Ask devices about quality.",
     NewQuestion, d.QuestionLine,
     lambda admin, a: QuestionActions(admin).ask(
-        a.metric, a.releases, a.candidates, days=a.days, least=a.least, light=a.light
+        a.metric, a.releases, a.candidates, days=a.days, least=a.least, light=a.light,
+        lists=a.lists,
     ),
 )  # fmt: skip
 TUNE = Action(

@@ -89,6 +89,9 @@ def add_operator_commands(commands: Any) -> None:
     asked.add_argument(
         "--light", type=int, default=0, help="show users with at most so many interactions apart"
     )
+    asked.add_argument(
+        "--lists", action="store_true", help="what lists consist of: popular items, how many"
+    )
     add_action(quality, "tune", "let devices choose scalars, question by question", _quality_tune)
     shown = add_action(quality, "show", "what came of a question", _quality_show)
     shown.add_argument("question", help="its id, or the beginning of it")
@@ -296,6 +299,7 @@ def _quality_ask(arguments: argparse.Namespace) -> int:
         arguments.days,
         arguments.least,
         arguments.light,
+        arguments.lists,
     )
     found = act(arguments, table.ASK, wanted)
     if arguments.json:
@@ -379,8 +383,9 @@ def _scalars(text: str) -> dict[str, float]:
 
 def _question_in_words(one: QuestionLine) -> str:
     cost = "no guarantee" if one.epsilon is None else f"epsilon {one.epsilon:.2f} for each answer"
+    what = "lists" if one.about_lists else one.metric
     lines = [
-        f"question  {one.id[:12]}: {one.metric}, {one.state}, {one.answers} answers of at least "
+        f"question  {one.id[:12]}: {what}, {one.state}, {one.answers} answers of at least "
         f"{one.least}, noise {one.noise:.2f} ({cost})"
     ]
     names = [json.dumps(variant) for variant in one.variants[1:]] or ["the popular list"]
@@ -393,6 +398,11 @@ def _question_in_words(one: QuestionLine) -> str:
         lines.append(f"  {where:<10} {_figure(found.mean)} of {found.devices:.0f} devices")
         signs = zip(names, found.compared, strict=True)
         lines += [f"  {'':<10} {_figure(each, signed=True)}  {name}" for name, each in signs]
+    if one.lists is not None:
+        said, where = one.lists, f"v{one.lists.release}"
+        lines.append(f"  {where:<10} {_figure(said.popular)} of lists are popular items")
+        items = f"{said.items.value:.0f} ({said.items.low:.0f} to {said.items.high:.0f})"
+        lines.append(f"  {'':<10} as varied as {items} items, all as frequent")
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_core.plan import DAY, OFF, AnyScoring
 from fedrap_core.questions.gains import Metric
+from fedrap_core.questions.lists import BUCKETS
 from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Question, Signed, Trial
@@ -32,6 +33,7 @@ class Wanted:
     days: float | None = None  # None: as the settings say
     purpose: str = "ask"
     trial: Trial | None = None
+    lists: bool = False  # what they consist of
     id: bytes | None = None  # where it must be the same whoever asks; None: a random one
 
 
@@ -51,6 +53,7 @@ def make_question(
         releases=list(wanted.releases),
         variants=list(wanted.variants) or OFF,
         trial=wanted.trial or OFF,
+        lists=BUCKETS if wanted.lists else OFF,
         light=wanted.light,
         noise=asking.noise(delta),
         delta=delta,

@@ -225,12 +225,12 @@ class Coordinator:
         await self._tuning.advance()
         await self._rollouts.advance()
 
-    def questions(self, trials: bool = False) -> Awaitable[bytes]:
+    def questions(self, every: bool = False) -> Awaitable[bytes]:
         """The questions about quality that are open, each as signed, as a message.
 
-        Those of releases that are staged only for devices that say that they know what that is.
+        Those of staged releases and of lists only for devices that say that they know what that is.
         """
-        return self._questions.listed(trials)
+        return self._questions.listed(every)
 
     def answer(self, signed: SignedRequest, question: bytes) -> Awaitable[Signed]:
         """A receipt for an answer to a question; what has one is counted."""

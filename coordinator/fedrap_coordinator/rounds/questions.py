@@ -70,17 +70,17 @@ class OpenQuestions:
         self._keyring = keyring
         self._ingest = ingest
         self._sources = sources
-        self._listed: tuple[float, dict[bool, bytes]] = (-1e9, {})  # with and without trials
+        self._listed: tuple[float, dict[bool, bytes]] = (-1e9, {})  # all, and plain ones
 
-    async def listed(self, trials: bool) -> bytes:
+    async def listed(self, every: bool) -> bytes:
         """The open questions as a message; the same for everybody, and a moment old at most."""
         now = self._sources.monotonic()
         if now - self._listed[0] > _LIST_SECONDS:
             rows = await self._store.questions(MOST_QUESTIONS, only_open=True)
             asked = [row for row in rows if row.state is QuestionState.OPEN]
-            plain = [row for row in asked if read_question(row).trial is OFF]
+            plain = [row for row in asked if _is_plain(read_question(row))]
             self._listed = (now, {True: _message(asked), False: _message(plain)})
-        return self._listed[1][trials]
+        return self._listed[1][every]
 
     async def accept(self, signed: SignedRequest, question_id: bytes) -> Signed:
         """Verify, unseal, check, store: a receipt for an answer that is on the disk.
@@ -186,6 +186,11 @@ class OpenQuestions:
             except FedRapError:  # each was opened once before it was stored
                 log.exception("a stored answer does not open; was a key lost?")
         return count
+
+
+def _is_plain(question: Question) -> bool:
+    """Does every device that answers questions know this kind?"""
+    return question.trial is OFF and question.lists is OFF
 
 
 def _message(rows: Sequence[QuestionRow]) -> bytes:

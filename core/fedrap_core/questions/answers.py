@@ -31,7 +31,8 @@ from fedrap_core.errors import NotFinite, WrongShape
 
 ROUGH = 0.25  # p
 Vector = npt.NDArray[np.float64]
-Gains = Sequence[float]  # of the first line, then of those compared with it; in [0, 1]
+# Of the first line, then of those compared with it, in [0, 1]; then the shares of the buckets.
+Gains = Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,12 @@ class Layout:
     groups: int  # of which it is in one
     compared: int  # lines beside the first
     signed: bool = False  # the first is a difference itself, in [-1, 1]
+    buckets: int = 0  # shares after each block, which add up to 1; see lists.py
 
     @property
     def width(self) -> int:
         """Numbers of one block in one group."""
-        return 3 + 2 * self.compared
+        return 3 + 2 * self.compared + self.buckets
 
     @property
     def size(self) -> int:
@@ -56,7 +58,7 @@ class Layout:
     @property
     def clip(self) -> float:
         """S, the largest norm that gains can give an answer."""
-        squares = 1.0 + 2.0 * ROUGH**2 + self.compared * (1.0 + ROUGH**2)
+        squares = 1.0 + 2.0 * ROUGH**2 + self.compared * (1.0 + ROUGH**2) + (self.buckets > 0)
         return math.sqrt(self.blocks * squares)
 
     def vector(self, gains: Sequence[Gains | None], group: int) -> Vector:
@@ -70,14 +72,15 @@ class Layout:
         return answer.ravel()
 
     def _block(self, lines: Gains) -> Vector:
-        if len(lines) != 1 + self.compared:
+        if len(lines) != 1 + self.compared + self.buckets:
             raise ValueError("a gain for each line is expected")
+        lines, shares = lines[: 1 + self.compared], lines[1 + self.compared :]
         lowest = -1.0 if self.signed else 0.0
         first, *others = np.clip(np.asarray(lines, dtype=np.float64), lowest, 1.0)
         block = [ROUGH, first, ROUGH * first**2]
         for other in others:
             block += [other - first, ROUGH * (other - first) ** 2]
-        return np.array(block)
+        return np.array([*block, *shares])
 
     def clipped(self, answer: Vector) -> Vector:
         """An answer of any device, scaled down to norm S where it lies above."""

@@ -64,7 +64,7 @@ def estimate_block(
     first = _mean(total[1], total[2], devices, stddev, signed=layout.signed)
     differences = tuple(
         _mean(total[at], total[at + 1], devices, stddev, signed=True)
-        for at in range(3, layout.width, 2)
+        for at in range(3, layout.width - layout.buckets, 2)
     )
     return BlockEstimate(devices, first, differences)
 

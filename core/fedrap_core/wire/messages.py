@@ -178,7 +178,8 @@ class Question(Message, frozen=True, kw_only=True, tag="question"):
 
     Without variants it is about the gains that devices had under these releases; with them about
     what each of these scorings would have given under the one release; with a trial about the lead
-    of the one release, which is staged. questions/ has the formulas.
+    of the one release, which is staged; with lists about what lists consist of under the one
+    release. questions/ has the formulas.
     """
 
     task: Id16
@@ -187,6 +188,7 @@ class Question(Message, frozen=True, kw_only=True, tag="question"):
     releases: Annotated[list[Version], msgspec.Meta(min_length=1, max_length=MOST_RELEASES)]
     variants: Annotated[list[AnyScoring], msgspec.Meta(max_length=MOST_VARIANTS)] | Off = OFF
     trial: Trial | Off = OFF
+    lists: Annotated[int, msgspec.Meta(ge=8, le=1024)] | Off = OFF  # buckets; see lists.py
     light: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0  # interactions; 0: one group
     noise: Annotated[float, msgspec.Meta(ge=0, le=1e4)]  # z, stddev of the sum's noise / S
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)]

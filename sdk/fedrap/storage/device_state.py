@@ -21,7 +21,7 @@ import numpy as np
 from fedrap.errors import InvalidArgument, StoreBusy, StoreClosed, StoreDamaged
 from fedrap.recommend.attributes import NO_ATTRIBUTES, AttributesHead, ItemAttributes
 from fedrap.recommend.kinds import Kinds
-from fedrap.recommend.local_model import LocalModel
+from fedrap.recommend.local_model import LocalModel, Wish
 from fedrap.recommend.measuring import Gains, measured, variant_gains
 from fedrap.recommend.release import ItemList, ReleaseHeader, head_of, read_release
 from fedrap.results import Interaction
@@ -55,6 +55,7 @@ from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperState
 from fedrap_core.plan import OFF
 from fedrap_core.questions.answers import Vector
+from fedrap_core.questions.lists import LONGEST, shares_of
 from fedrap_core.wire.authority import entry_digest, read_entry
 from fedrap_core.wire.keys import new_private_key, private_to_bytes
 from fedrap_core.wire.messages import Delta, Question, Release
@@ -661,6 +662,8 @@ class DeviceState:
         if question.trial is not OFF:
             lead = gains.pair(question.releases[0]).mean
             return layout.vector([None if lead is None else (lead,)], group)
+        if question.lists is not OFF:
+            return layout.vector([self._list_now(question, question.lists)], group)
         if not variants:
             found = [gains.of(one).means(question.metric) for one in question.releases]
             return layout.vector(found, group)
@@ -668,6 +671,19 @@ class DeviceState:
             return layout.vector([None], group)
         means = variant_gains(gains, model, numbered, trained, variants, question.metric)
         return layout.vector([means], group)
+
+    def _list_now(self, question: Question, buckets: int) -> list[float] | None:
+        """How popular the first of this device's list are, and which buckets they fall into."""
+        known = self.contents()
+        if known.model is None or [known.model.common.version] != question.releases:
+            return None
+        wish = Wish(LONGEST, hidden=known.hidden)
+        found = known.model.recommend(known.interactions, known.trained, wish)
+        items = [one.item for one in found]
+        if not items or not known.model.step > 0:
+            return None
+        shares = shares_of(items, question.question, buckets)
+        return [known.model.popular_share(items), *shares.tolist()]
 
     def pending_answers(self) -> Sequence[tuple[bytes, bytes]]:
         """Answers that were prepared and not yet received: (question, bytes)."""

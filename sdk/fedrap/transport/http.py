@@ -119,7 +119,7 @@ class HttpTransport:
         return await self._call("GET", path, b"", {}, PAGE_BYTES) or b""
 
     async def questions(self) -> Questions:
-        return await self._message(Questions, "GET", "/v1/questions?trials=1", b"")
+        return await self._message(Questions, "GET", "/v1/questions?all=1", b"")
 
     async def send_answer(self, signer: Signer, question: bytes, body: bytes) -> Signed:
         path = f"/v1/questions/{question.hex()}/answers"
