@@ -23,7 +23,7 @@ from fedrap_coordinator.domain.over_selection import SlotPacing
 from fedrap_coordinator.domain.policy import differences, in_words, read_policy
 from fedrap_coordinator.domain.records import Attribute, AuditEntry, DeviceStates, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
-from fedrap_coordinator.domain.rollouts import NEXT, Rollout, RolloutState
+from fedrap_coordinator.domain.rollouts import NEXT, Rollout
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
 from fedrap_coordinator.errors import (
     AlreadyReleased,
@@ -50,7 +50,7 @@ from fedrap_coordinator.rounds.releases import (
     with_state,
     without_state,
 )
-from fedrap_coordinator.rounds.rollouts import last_release, staged_release
+from fedrap_coordinator.rounds.rollouts import due_release, is_due
 from fedrap_coordinator.settings import Adopted, Settings, adopted_settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
@@ -392,49 +392,19 @@ class RoundDriver:
     async def _follow_rollout(self) -> None:
         """Stage the release of a roll-out that waits, or end one as it was decided."""
         self.rollout = await self._store.rollout()
-        if not self._rollout_is_due():
+        if self.rollout is None or not is_due(self.rollout, self._is_idle()):
             return
         async with self._store.alone() as mine:
             if not mine:
                 return
             await self._refresh()
-            self.rollout = await self._store.rollout()
-            if self._rollout_is_due():
-                await self._move_rollout()
-
-    def _rollout_is_due(self) -> bool:
-        row = self.rollout
-        if row is None or self.model is None:
-            return False
-        if row.state is RolloutState.WAITING:  # for a round, or for its end
-            return row.source != NEXT and self._is_idle()
-        return row.state is not RolloutState.RUNNING
-
-    async def _move_rollout(self) -> None:
-        assert self.rollout is not None
-        assert self.model is not None
-        row, now = self.rollout, self._sources.clock()
-        entry = AuditEntry(now, "coordinator", row.state.value, row.reason[:100], "done")
-        try:
-            if row.state is RolloutState.WAITING:
-                next_ = await staged_release(self._store, row, self.model)
-                entry = dataclasses.replace(entry, action="publish-staged", target=row.source[:100])
-            else:
-                next_ = await last_release(self._store, row, self.model, now)
-                entry = dataclasses.replace(entry, action=f"publish-{next_.rollout.state.value}")
-        except BrokenModel as error:
-            if row.state is not RolloutState.WAITING:
-                raise
-            over = row.halted(str(error), now)
-            await self._store.move_rollout(over, row, dataclasses.replace(entry, action="halting"))
-            self.rollout = None
-            return
-        if next_.scoring is not None:
-            own = self._settings.released_scoring()
-            assert isinstance(own, Scoring)
-            adopted = Adopted(instead_of=own, scoring=next_.scoring)
-            await self._store.adopt(msgspec.json.encode(adopted))
-        await self._publish_again(next_.made, next_.before, entry, next_.rollout)
+            row = self.rollout = await self._store.rollout()
+            if row is None or self.model is None or not is_due(row, self._is_idle()):
+                return
+            own, now = self._settings.released_scoring(), self._sources.clock()
+            next_ = await due_release(self._store, row, self.model, own, now)
+            if next_ is not None:
+                await self._publish_again(next_.made, next_.before, next_.entry, next_.rollout)
 
     async def run(self, tick: float) -> None:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""

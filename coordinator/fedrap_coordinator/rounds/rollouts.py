@@ -18,6 +18,7 @@ import msgspec
 from fedrap_coordinator.domain.questions import ENDED, QuestionRow, QuestionState
 from fedrap_coordinator.domain.records import AuditEntry
 from fedrap_coordinator.domain.rollouts import (
+    NEXT,
     SCALARS,
     VERSION,
     Rollout,
@@ -35,11 +36,11 @@ from fedrap_coordinator.rounds.releases import (
     with_state,
 )
 from fedrap_coordinator.rounds.tuning import noised_estimates
-from fedrap_coordinator.settings import Settings
+from fedrap_coordinator.settings import Adopted, Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import BrokenModel
-from fedrap_core.plan import Scoring
+from fedrap_core.plan import AnyScoring, Scoring
 from fedrap_core.questions.estimates import BlockEstimate
 from fedrap_core.questions.tuning import changed
 from fedrap_core.wire.messages import Trial
@@ -55,24 +56,53 @@ class ToPublish:
     made: Model  # nobody signed it yet
     before: Model  # the last entry of the log
     rollout: Rollout  # as it is with that release
-    scoring: Scoring | None = None  # that is in force from now on
+    entry: AuditEntry
 
 
-async def staged_release(store: Store, row: Rollout, latest: Model) -> ToPublish:
-    """What a roll-out of an earlier version or of other scalars stages beside the latest release.
+def is_due(row: Rollout, idle: bool) -> bool:
+    """Is a release to be published for it? One that waits for a round, or for its end, is not."""
+    if row.state is RolloutState.WAITING:
+        return row.source != NEXT and idle
+    return row.state is not RolloutState.RUNNING
+
+
+async def due_release(
+    store: Store, row: Rollout, latest: Model, own: AnyScoring, now: float
+) -> ToPublish | None:
+    """What is published for a roll-out that is due, beside or after the latest full release.
+
+    None where what was to be staged cannot be made any more: it is over then. `own` are the
+    scalars of the settings, for which those stand that are promoted.
 
     Raises:
-        BrokenModel: that cannot be made any more.
+        BrokenModel: a release that a roll-out has to end with cannot be made.
     """
+    if row.state is RolloutState.WAITING:
+        try:
+            return await _first(store, row, latest, now)
+        except BrokenModel as error:
+            over, entry = row.halted(str(error), now), _entry(now, "halting", str(error))
+            await store.move_rollout(over, row, entry)
+            return None
+    return await _last(store, row, latest, own, now)
+
+
+def _entry(now: float, action: str, said: str) -> AuditEntry:
+    return AuditEntry(now, "coordinator", action, said[:100], "done")
+
+
+async def _first(store: Store, row: Rollout, latest: Model, now: float) -> ToPublish:
+    """An earlier version, or other scalars, beside the latest release."""
     latest = with_state(latest, await store.learner(latest.stored.version))
     if row.source.startswith(VERSION):
         made = await _again(store, int(row.source.removeprefix(VERSION)), latest)
     else:
-        made = await asyncio.to_thread(rescored_model, latest, scoring_of(row, latest))
-    return ToPublish(made, latest, row.begun(latest.stored.version, made.stored.version))
+        made = await asyncio.to_thread(rescored_model, latest, _scoring_of(row, latest))
+    begun = row.begun(latest.stored.version, made.stored.version)
+    return ToPublish(made, latest, begun, _entry(now, "publish-staged", row.source))
 
 
-def scoring_of(row: Rollout, latest: Model) -> Scoring:
+def _scoring_of(row: Rollout, latest: Model) -> Scoring:
     """The scalars that a roll-out of scalars stages; raises BrokenModel where there are none."""
     scoring = latest.message.scoring
     try:
@@ -83,26 +113,25 @@ def scoring_of(row: Rollout, latest: Model) -> Scoring:
         raise BrokenModel(str(error)) from error
 
 
-async def last_release(store: Store, row: Rollout, latest: Model, now: float) -> ToPublish:
-    """What a roll-out ends with, for everybody: its own release, or the one before again.
-
-    Raises:
-        BrokenModel: that cannot be made any more.
-    """
+async def _last(
+    store: Store, row: Rollout, latest: Model, own: AnyScoring, now: float
+) -> ToPublish:
+    """For everybody: its own release, or the one before again."""
     assert row.version is not None
     stored = await store.release(row.version)
     if stored is None:
         raise BrokenModel(f"release {row.version}, which is staged, is not kept any more")
     staged = await asyncio.to_thread(load_model, stored)
-    scoring = None
     if row.state is RolloutState.PROMOTING:
-        made = await _again(store, row.version, staged)
-        if row.source.startswith(SCALARS) and isinstance(staged.message.scoring, Scoring):
-            scoring = staged.message.scoring
+        made, scoring = await _again(store, row.version, staged), staged.message.scoring
+        if row.source.startswith(SCALARS) and isinstance(scoring, Scoring):
+            assert isinstance(own, Scoring)
+            await store.adopt(msgspec.json.encode(Adopted(instead_of=own, scoring=scoring)))
     else:  # its scalars go with it
         message = msgspec.structs.replace(staged.message, scoring=latest.message.scoring)
         made = await _again(store, latest.stored.version, replace(staged, message=message))
-    return ToPublish(made, staged, row.ended(now), scoring)
+    ended = row.ended(now)
+    return ToPublish(made, staged, ended, _entry(now, f"publish-{ended.state.value}", row.reason))
 
 
 async def _again(store: Store, version: int, before: Model) -> Model:
