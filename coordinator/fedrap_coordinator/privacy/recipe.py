@@ -326,7 +326,11 @@ def _open(expected: Expected) -> Recipe:
         Scoring(sequence=mix if refusal is None else OFF),
     )  # fmt: skip
     why = _reasons(expected) | {
-        "round.max_updates": "a tenth of the devices",
+        "round.max_updates": (
+            "a tenth of the devices"
+            if cohort == expected.devices // 10
+            else "fewer would be too few for a device's default floor, more than half for b"
+        ),
         "round.min_updates": "a round with fewer is abandoned; devices see this number",
         "round.min_seconds": "collected at least so long, unless max_updates come first",
         "round.total": "everybody is asked K times",
