@@ -2,6 +2,7 @@
 what a roll-out to a share of the devices could see.
 
     python benchmarks/bench_questions.py [--repetitions 200] [--data ml-100k [--data-dir DIRECTORY]]
+                                         [--json FILE] [--plot FILE.svg]
 
 Without `--data` gains are planted: own lists have a mean NDCG@10 of .14 and the popular list .07,
 each device with one to five interactions. With it they are those of all users of a set: `fedrap`
@@ -129,8 +130,52 @@ def seen(people: Gains, devices: int, share: float, repetitions: int) -> dict[st
     }
 
 
+def plot(rows: list[dict[str, Any]]) -> str:
+    """Half widths of the mean's interval over devices, by epsilon; both axes in logarithms."""
+    wide, high, left, foot = 620, 340, 60, 40
+    widths = [row["half_width"] for row in rows]
+    low, top = np.log10(min(widths)) - 0.05, np.log10(max(widths)) + 0.05
+    few, many = np.log10(min(DEVICES)), np.log10(max(DEVICES))
+
+    def place(devices: float, width: float) -> tuple[float, float]:
+        right = left + (wide - left - 110) * (np.log10(devices) - few) / (many - few)
+        return float(right), float((high - foot) * (top - np.log10(width)) / (top - low))
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" '
+        'font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="#fff"/>',
+    ]
+    for width in (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2):
+        if low <= np.log10(width) <= top:
+            _, y = place(DEVICES[0], width)
+            parts.append(f'<path d="M{left},{y:.1f} H{wide - 110}" stroke="#ddd"/>')
+            parts.append(
+                f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">±{width:g}</text>'
+            )
+    for devices in DEVICES:
+        x, _ = place(devices, widths[0])
+        parts.append(f'<text x="{x:.1f}" y="{high - 18}" text-anchor="middle">{devices:,}</text>')
+    parts.append(
+        f'<text x="{(left + wide - 110) / 2}" y="{high - 3}" text-anchor="middle">devices</text>'
+    )
+    for epsilon, colour in zip(EPSILONS, ("#555", "#1a7f5a", "#1f5fbf", "#b5471b"), strict=True):
+        line = [place(r["devices"], r["half_width"]) for r in rows if r["epsilon"] == epsilon]
+        path = " L".join(f"{x:.1f},{y:.1f}" for x, y in line)
+        parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in line]
+    for number, (epsilon, colour) in enumerate(
+        zip(EPSILONS, ("#555", "#1a7f5a", "#1f5fbf", "#b5471b"), strict=True)
+    ):
+        name = "no noise" if epsilon is None else f"epsilon {epsilon:g}"
+        parts.append(f'<text x="{wide - 100}" y="{30 + 18 * number}" fill="{colour}">{name}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path, help="an SVG of the widths, to write")
     parser.add_argument("--repetitions", type=int, default=200)
     parser.add_argument("--data", help="a set that fedrap-sim knows by name")
     parser.add_argument("--data-dir", type=Path)
@@ -139,14 +184,19 @@ def main() -> None:
     if given.data is not None:
         people = of_data(given.data, given.data_dir)
     many = given.repetitions
-    result = {
+    result: dict[str, Any] = {
         "data": given.data or "planted",
         "repetitions": many,
         "truth": {"own": float(people[:, 0].mean()), "popular": float(people[:, 1].mean())},
         "intervals": [held(people, n, epsilon, many) for n in DEVICES for epsilon in EPSILONS],
         "roll_out": [seen(people, n, share, many) for n in (5000, 20_000) for share in SHARES],
     }
-    print(json.dumps(result, indent=1))
+    if given.plot is not None:
+        given.plot.write_text(plot(result["intervals"]), encoding="utf-8")
+    text = json.dumps(result, indent=1)
+    print(text)
+    if given.json is not None:
+        given.json.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from fedrap_core.model import CommonItems
-from fedrap_core.plan import PaperScoring, Plan, Scoring
+from fedrap_core.plan import OFF, Off, PaperScoring, Plan, Scoring
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.wire.attributes import (
     Pages,
@@ -81,8 +81,8 @@ class _Signatures:
         raw = made.entry[64:]
         return msgspec.structs.replace(made, entry=self.of(raw, made.entry[:64]) + raw)
 
-    def release(self, release: Release, before: bytes) -> Release:
-        made = sign_release(_AUTHORITY, release, before)
+    def release(self, release: Release, before: bytes, staged: bytes | Off = OFF) -> Release:
+        made = sign_release(_AUTHORITY, release, before, staged)
         raw = made.entry[64:]
         return msgspec.structs.replace(made, entry=self.of(raw, made.entry[:64]) + raw)
 
@@ -213,8 +213,15 @@ def _logs(signatures: _Signatures, chain: list[Release]) -> list[Case]:
     back = signatures.release(
         msgspec.structs.replace(chain[3], step=0, entry=b""), entry_digest(third)
     ).entry
+    plain = msgspec.structs.replace(chain[1], entry=b"")
+    staged = signatures.release(plain, entry_digest(first), b"a roll-out, say.").entry
+    promoted = signatures.release(
+        msgspec.structs.replace(plain, version=3), entry_digest(staged)
+    ).entry
     asked: list[tuple[str, bytes, list[bytes], bool]] = [
         ("all of it", first, [second, third, fifth], True),
+        ("over a staged one", first, [staged, promoted], True),
+        ("a staged one left out", first, [promoted], False),
         ("the next one", third, [fifth], True),
         ("nothing new", fifth, [], True),
         ("one left out", first, [third, fifth], False),

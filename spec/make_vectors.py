@@ -43,6 +43,7 @@ PLAIN: dict[str, Callable[[], File]] = {
     "explain": cases_solve.explanations,
     "learn_step": cases_solve.learn_steps,
     "ledger": cases_rounds.ledgers,
+    "lists": cases_questions.lists,
     "quantize": cases_arrays.quantize,
     "ranking": cases_solve.rankings,
     "release": cases_releases.releases,
@@ -55,6 +56,7 @@ PLAIN: dict[str, Callable[[], File]] = {
     "solve": cases_solve.solves,
     "split": cases_split.reports,
     "trend": cases_trend.trends,
+    "trials": cases_questions.trials,
     "update_of_round": cases_rounds.updates_of_rounds,
 }
 RANDOM: dict[str, Callable[[File | None], File]] = {

@@ -129,6 +129,8 @@ MEANING = {
     "questions.least": "nothing is said from fewer answers",
     "questions.most": "answers that are taken; the question ends with the last of them",
     "questions.tune_every": "releases after which devices choose scalars anew; 0: when asked for",
+    "rollouts.shares": "of the devices, stage by stage, before a release is everybody's",
+    "rollouts.tolerance": "lead below zero that is no harm; only words depend on it",
     "admin.host": "the admin API, /metrics and the dashboard",
     "admin.port": "without this line there is none of them",
     "admin.open_metrics": "true: /metrics needs no token",

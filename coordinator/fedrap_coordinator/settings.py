@@ -168,6 +168,16 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return noise_for(self.epsilon, delta, self.answers)
 
 
+class Rollouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a release that is rolled out is staged; `[questions]` says how long a stage is open."""
+
+    shares: Annotated[
+        tuple[Annotated[float, msgspec.Meta(gt=0, le=1)], ...],
+        msgspec.Meta(min_length=1, max_length=8),
+    ] = (0.01, 0.1)  # of the devices, stage by stage; everybody comes after them
+    tolerance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.05  # lead below zero: no harm
+
+
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     """Scalars that were chosen by votes, and the settings' own that they stand for."""
 
@@ -234,6 +244,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     releases: Releases = Releases()
     catalogue: PublicCatalogue = PublicCatalogue()
     questions: Questions = Questions()
+    rollouts: Rollouts = Rollouts()
     admin: AdminApi = AdminApi()
     split: SplitSettings | None = None  # None: devices seal to this coordinator alone
 

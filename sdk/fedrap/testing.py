@@ -29,7 +29,7 @@ from fedrap._fake_coordinator import (
     SentUpdate,
     refusal,
 )
-from fedrap.errors import CoordinatorUnreachable
+from fedrap.errors import CoordinatorUnreachable, UpdateRefused
 from fedrap.transport import NO_PROOF, Proof
 from fedrap.transport.credentials import Signer
 from fedrap_core.errors import FedRapError
@@ -222,6 +222,12 @@ class FakeCoordinator:
             return self._latest
         delta = pack_delta(self._versions[have - 1], self._versions[-1], self._latest)
         return self._latest if delta is None else delta
+
+    async def release_of(self, version: int) -> Release:
+        self._called("release_of", 0)
+        if version != self._latest.version:
+            raise UpdateRefused(problems.NOT_FOUND, "only the latest release is kept here", None)
+        return self._latest
 
     async def log(self, since: int) -> Log:
         self._called("log", 0)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from fedrap_coordinator.domain.records import StoredRelease
+from fedrap_coordinator.domain.rollouts import Rollout
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.http.device_api import COORDINATOR
@@ -68,10 +69,12 @@ class MortalStore(SqlStore):
                 self._die("after the freeze")
         return moved
 
-    async def add_release(self, release: StoredRelease, round_id: bytes | None) -> None:
+    async def add_release(
+        self, release: StoredRelease, round_id: bytes | None, rollout: Rollout | None = None
+    ) -> None:
         if release.step == STEP:
             self._die("after the noise")
-        await super().add_release(release, round_id)
+        await super().add_release(release, round_id, rollout)
         if release.step == STEP:
             self._die("after the release")
 

@@ -308,3 +308,26 @@ async def test_schema_10_learns_when_devices_were_charged_from_their_rounds(data
     assert (later.spent, later.ready) == (0, 3)
     await store.close()
     _same_tables(database)
+
+
+async def test_schema_12_learns_of_staged_releases_and_all_it_had_were_everybodys(
+    database: str,
+) -> None:
+    store = SqlStore(database)
+    await store.open()
+    await store.add_release(StoredRelease(1, 0, 0, b"one", b"gram"), None)
+    for change in (
+        "ALTER TABLE release_fact DROP COLUMN staged",
+        "DROP TABLE rollout",
+        "UPDATE meta SET value = :value WHERE name = 'schema'",
+    ):
+        values = {"value": b"12"} if ":value" in change else {}
+        await store.transact(sa.Connection.execute, sa.text(change), values)
+    await store.close()
+    store = SqlStore(database)
+    await store.open()
+    assert await store.release(None) == StoredRelease(1, 0, 0, b"one", b"gram")
+    assert (await store.progress())[1] == 1
+    assert await store.rollout() is None
+    await store.close()
+    _same_tables(database)

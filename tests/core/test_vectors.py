@@ -26,7 +26,8 @@ from fedrap_core.privacy.accounting import charged_epsilon, charged_noise
 from fedrap_core.privacy.mechanisms import clip_share, clip_to_norm
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.questions.answers import Layout, pack
-from fedrap_core.questions.gains import METRICS, ReleaseGains, gains_of
+from fedrap_core.questions.gains import METRICS, PairedGains, ReleaseGains, gains_of, lead_of
+from fedrap_core.questions.lists import shares_of
 from fedrap_core.ranking import diversified, explain, rank
 from fedrap_core.sequence.device_share import (
     answer,
@@ -519,6 +520,41 @@ def replay_answers(case: Case) -> None:
         key, name = _bytes(case, "private_key", "question")
         (uniform,) = private_stream(key, b"question " + name)(1)
         _near(case["asked_at"] + 0.9 * uniform * (case["ends_at"] - case["asked_at"]), case["at"])
+
+
+def replay_trials(case: Case) -> None:
+    if "lead" in case:
+        _near(lead_of(case["before"], case["after"]), case["lead"])
+    elif "ranks" in case:
+        pair = PairedGains(1)
+        for before, after in case["ranks"]:
+            pair = pair.with_ranks(before, after)
+        assert pair.count == case["count"]
+        _near([pair.leads, pair.mean], [case["leads"], case["mean"]])
+    elif "answer" in case:
+        layout, mean = Layout(1, 1, 0, signed=True), case["mean"]
+        _near(layout.clip, case["clip"])
+        answer = layout.vector([None if mean is None else (mean,)], 0)
+        assert pack(answer).hex() == case["answer"]
+    elif "uniform" in case:
+        key, name = _bytes(case, "private_key", "rollout")
+        (uniform,) = private_stream(key, b"trial " + name)(1)
+        assert uniform == case["uniform"]
+    else:
+        raw, key = _bytes(case, "bytes", "private_key")
+        question = codec.decode(messages.Question, raw)
+        assert codec.encode(question) == raw
+        (uniform,) = private_stream(key, b"question " + question.question)(1)
+        span = question.ends_at - question.asked_at
+        _near(question.asked_at + (0.6 + 0.3 * uniform) * span, case["at"])
+
+
+def replay_lists(case: Case) -> None:
+    shares = shares_of(case["items"], bytes.fromhex(case["question"]), 16)
+    assert {str(at): share for at, share in enumerate(shares) if share} == case["buckets"]
+    layout = Layout(1, 1, 0, buckets=16)
+    _near(layout.clip, case["clip"])
+    assert pack(layout.vector([[case["popular"], *shares]], 0)).hex() == case["answer"]
 
 
 def _part(stored: Case) -> SequenceRows:

@@ -15,6 +15,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.admin.permissions import Role
+from fedrap_coordinator.admin.rollout_actions import RolloutActions
 from fedrap_coordinator.app import ADMIN_RUNNER
 from fedrap_coordinator.domain.records import NewItem
 from fedrap_coordinator.keyring import fresh_keyring
@@ -33,6 +34,7 @@ class Site:
     url: str
     token: str
     catalogue: CatalogueActions
+    admin: AdminActions
 
 
 @pytest_asyncio.fixture
@@ -50,7 +52,7 @@ async def site() -> AsyncIterator[Site]:
         for _ in range(2):
             await (await served.player()).join()
         port = served.app[ADMIN_RUNNER].addresses[0][1]
-        yield Site(served, f"http://127.0.0.1:{port}", token, catalogue)
+        yield Site(served, f"http://127.0.0.1:{port}", token, catalogue, admin)
 
 
 def sign_in(driver: Chrome, site: Site) -> None:
@@ -99,6 +101,9 @@ async def test_an_operator_signs_in_and_sees_the_next_update_come(site: Site) ->
         await asyncio.to_thread(wait_for, driver, "#round", "1 of 2 updates")
         await site.catalogue.note_quality(2, "HR@10", 0.25, "")
         await asyncio.to_thread(wait_for, driver, "#quality", "0.250")
+        await RolloutActions(site.admin).start()
+        await asyncio.to_thread(wait_for, driver, "#quality", "waitingroll-out of next")
+        assert "10 % of devices: waiting, 0 answers" in text(driver, "#quality")
         search = driver.find_element(By.ID, "search")
         await asyncio.to_thread(search.send_keys, "film")
         await asyncio.to_thread(

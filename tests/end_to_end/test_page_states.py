@@ -82,7 +82,7 @@ async def a_site(total: int = 100, cap: int = 10) -> AsyncIterator[tuple[Site, B
         token = (await admin.add_admin("ann", Role.VIEWER)).token
         await _rounds(served, 1)
         port = served.app[ADMIN_RUNNER].addresses[0][1]
-        yield Site(served, f"http://127.0.0.1:{port}", token, CatalogueActions(admin)), store
+        yield Site(served, f"http://127.0.0.1:{port}", token, CatalogueActions(admin), admin), store
 
 
 async def _rounds(served: LiveServer, count: int) -> None:

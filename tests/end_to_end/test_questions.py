@@ -256,3 +256,23 @@ async def test_answers_are_all_of_one_length_whatever_the_history(tmp_path: Path
         (row,) = await w.store.questions(1)
         sizes = {len(body) async for some in w.store.sealed_answers(row.id) for body in some}
         assert len(sizes) == 1
+
+
+@pytest.mark.spec("14.9")
+async def test_what_lists_consist_of_comes_back_as_two_figures(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        lists = [[one.item for one in device.recommend(10)] for device in w.devices]
+        asked = await w.actions.ask(lists=True)
+        assert asked.about_lists
+        await w.answers()
+        found = await w.ended(asked.id)
+        assert found.results == []
+        assert found.lists is not None
+        first = {"item-0", "item-1"}  # a tenth of twelve, in the order of the catalogue
+        popular = np.mean([len(first & set(one)) / len(one) for one in lists])
+        assert found.lists.popular.value == pytest.approx(popular, abs=0.1)
+        assert found.lists.items.value > 3
+        assert found.lists.items.low <= found.lists.items.value <= found.lists.items.high
+        for changes, light, releases in [([{"ridge": 1.0}], 0, []), ([], 5, []), ([], 0, [1])]:
+            with pytest.raises(ConfigError, match="by itself"):
+                await w.actions.ask("ndcg", releases, changes, light=light, lists=True)

@@ -164,6 +164,9 @@ class MadeCoordinator:
             self.authority, TASK, self.latest.version, self.attributes_version, self.pages
         )
 
+    async def release_of(self, version: int) -> Release:
+        raise AssertionError("no staged release here")
+
     async def attribute_page(self, digest: bytes) -> bytes:
         self._called("attribute_page")
         return self.pages.bodies[digest]

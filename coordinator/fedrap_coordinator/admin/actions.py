@@ -72,7 +72,8 @@ class AdminActions:
     async def status(self) -> documents.Status:
         """Counts, the latest release and the open round."""
         counts, found = await self.store.counts(), await self.store.current_round()
-        latest = documents.release_lines(await self.store.release_history(1))
+        history = await self.store.release_history(2)  # the last may be staged
+        latest = documents.release_lines([row for row in history if not row.staged])
         round_ = None
         if found is not None:
             state = found[0]

@@ -72,6 +72,12 @@ class CatalogueActions:
         Raises:
             Refusal: there is no such version, its body was dropped, or it is the latest.
         """
+        row = await self._store.rollout()
+        if row is not None and row.is_staged:
+            raise Refusal(
+                problems.EXISTS_ALREADY,
+                f"release {row.version} is being rolled out; `rollout halt` takes it back",
+            )
         for _ in range(_TRIES):
             made = await self._restored(version)
             entry = self._admin.entry("roll-back", f"{version} as {made.stored.version}")
@@ -94,19 +100,24 @@ class CatalogueActions:
         latest = await self._store.release(None)
         if latest is None:
             raise Refusal(problems.NOT_FOUND, "there is no release in this database")
-        if version < latest.version or not latest.step <= step <= ALL_ROUNDS:
-            known = f"this database has version {latest.version} of step {latest.step}"
+        last = (await self._store.log(latest.version, 1))[1] or latest.entry  # may be staged
+        newest = max(latest.version, read_entry(last).version if last else 0)
+        if version < newest or not latest.step <= step <= ALL_ROUNDS:
+            known = f"this database has version {newest} of step {latest.step}"
             raise Refusal(problems.EXISTS_ALREADY, f"{known}, which is more")
         entry = self._admin.entry("recover", f"version {version}, step {step}")
         model = await asyncio.to_thread(load_model, latest)
         model = with_state(model, await self._store.learner(latest.version))
         made = await asyncio.to_thread(recovered_model, model, version + 1, step)
-        lost = self._admin.ring().entries_after(model.message.task, latest.version)
+        lost = self._admin.ring().entries_after(model.message.task, newest)
         if lost and version < read_entry(lost[-1]).version:
             known = f"version {read_entry(lost[-1]).version} was published"
             raise Refusal(problems.EXISTS_ALREADY, f"{known}; recover from that one or more")
-        made = await self._published(made, model, lost[-1] if lost else None)
-        await self._store.roll_back(made.stored, entry, lost)
+        made = await self._published(made, model, lost[-1] if lost else last)
+        row = await self._store.rollout()
+        if row is not None:
+            row = row.halted("a backup came back", entry.at).ended(entry.at)
+        await self._store.roll_back(made.stored, entry, lost, row)
         await self._keep_entry(made)
         return documents.RolledBack(version=made.stored.version, restores=latest.version, step=step)
 

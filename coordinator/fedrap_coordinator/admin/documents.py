@@ -96,6 +96,7 @@ class ReleaseLine(Answer):
     whole_bytes: int
     delta_bytes: int | None
     kept: bool
+    staged: bool = False  # to a share of the devices; it never was everybody's under this number
 
 
 class ReleaseList(Answer):
@@ -339,6 +340,15 @@ class QuestionResult(Answer):
     compared: list[Figure]  # each minus the mean: the popular list, or the other candidates
 
 
+class ListFigures(Answer):
+    """What lists consist of under a release."""
+
+    release: int
+    devices: float  # noised
+    popular: Figure  # share of the first ten that is among the most popular tenth of the items
+    items: Figure  # as many, all as frequent, would be as varied
+
+
 class QuestionLine(Answer):
     """A question about quality, and what came of it."""
 
@@ -348,6 +358,7 @@ class QuestionLine(Answer):
     metric: str
     releases: list[int]
     variants: list[dict[str, Any]]
+    share: float | None  # of the devices that a staged release is asked about of; null: all
     noise: float  # z
     epsilon: float | None  # that one answer costs, by itself; null without noise
     answers: int
@@ -357,12 +368,47 @@ class QuestionLine(Answer):
     ends_at: float
     closed_at: float | None
     results: list[QuestionResult]
+    lists: ListFigures | None = None  # where that was asked, and enough answered
+    about_lists: bool = False
 
 
 class QuestionList(Answer):
     """The newest first."""
 
     questions: list[QuestionLine]
+
+
+class RolloutStage(Answer):
+    """One stage: what devices of a share said of the staged release."""
+
+    share: float
+    state: str  # of its question; "waiting" before it is asked
+    answers: int  # of all devices, most of which are not in the share
+    ends_at: float | None
+    devices: float | None  # of the share that had something to say; noised
+    lead: Figure | None  # over the full release, in [-1, 1]; below 0 is worse
+
+
+class RolloutLine(Answer):
+    """A release that goes, or went, to some devices first."""
+
+    id: str
+    state: str
+    source: str
+    base: int | None  # the full release that it is beside
+    version: int | None  # of the staged one
+    stage: int  # the one it is at, 0 being the first
+    tolerance: float
+    reason: str  # of the last decision
+    started_at: float
+    ended_at: float | None
+    stages: list[RolloutStage]
+
+
+class RolloutList(Answer):
+    """The newest first."""
+
+    rollouts: list[RolloutLine]
 
 
 class Noted(Answer):
@@ -424,6 +470,7 @@ class Dashboard(Answer):
     releases: list[ReleaseLine]
     quality: list[QualityLine]
     questions: list[QuestionLine]
+    rollouts: list[RolloutLine]
     privacy: dict[str, Any]  # the statement of /v1/privacy, and what was spent
     devices: DeviceFigures
     catalogue: CatalogueFigures
@@ -495,6 +542,7 @@ def release_lines(rows: Sequence[ReleaseRow]) -> list[ReleaseLine]:
             whole_bytes=row.facts.whole_bytes,
             delta_bytes=row.facts.delta_bytes,
             kept=row.kept,
+            staged=bool(row.staged),
         )
         for row in rows
     ]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from fedrap_coordinator.admin.documents import Health
 from fedrap_coordinator.domain.records import DeviceStates, RoundRow
+from fedrap_coordinator.domain.rollouts import Rollout
 from fedrap_coordinator.domain.rounds import OVER, Phase, RoundLimits
 
 # Every word that a state can be; the page has a colour for each.
-STATES = ("live", "database-away", "disk-full", "empty", "task-over", "stopped")
+STATES = ("live", "database-away", "disk-full", "empty", "rolling-out", "task-over", "stopped")
 _FULL = ("disk is full", "no space left", "disk full")  # of SQLite, PostgreSQL and systems
 _IN_A_ROW = 3  # rounds that were abandoned: then it is no accident
 
@@ -26,6 +27,7 @@ class Seen:
     limits: RoundLimits
     states: DeviceStates
     rows: Sequence[RoundRow]  # the newest first
+    rollout: Rollout | None = None  # that goes on
 
 
 def health(seen: Seen) -> Health:
@@ -37,6 +39,14 @@ def health(seen: Seen) -> Health:
             "empty",
             "There is no release: the catalogue is empty.",
             "`fedrap-coordinator items add FILE` brings items; the first release follows at once.",
+        )
+    if seen.rollout is not None and seen.rollout.is_staged:
+        return Health(
+            "rolling-out",
+            f"Release {seen.rollout.version} is with {seen.rollout.share:.3g} of the devices. "
+            "Rounds and new items wait for the end of its roll-out.",
+            "`fedrap-coordinator rollout status` says how it stands; `rollout halt` and `rollout "
+            "promote` end it now.",
         )
     if seen.over:
         return Health(

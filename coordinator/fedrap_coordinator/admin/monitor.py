@@ -19,7 +19,12 @@ import numpy as np
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.documents import CatalogueFigures, Dashboard, Traffic
 from fedrap_coordinator.admin.health import Seen, health, of_the_database
-from fedrap_coordinator.admin.quality import quality_gauges, question_line
+from fedrap_coordinator.admin.quality import (
+    quality_gauges,
+    question_line,
+    rollout_gauges,
+    rollout_line,
+)
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.rounds.coordinator import Coordinator
@@ -32,6 +37,7 @@ from fedrap_core.privacy.statement import state_policy
 
 log = logging.getLogger(__name__)
 QUESTIONS = 40  # that are looked at, the newest
+ROLLOUTS = 3  # that are shown, the newest
 LOOK_SECONDS = 1.0  # between two looks
 SLOW_SECONDS = 10.0  # between two counts of all devices
 PHASES = ("none", "collecting", "summing", "shutdown")  # as numbers, in the gauges
@@ -198,6 +204,8 @@ class Monitor:
         self._tokens = (await self._store.counts()).tokens
         rows = await self._store.questions(QUESTIONS)
         self._quality = quality_gauges([question_line(row) for row in rows], self._clock())
+        last = [await rollout_line(self._store, row) for row in await self._store.rollouts(1)]
+        self._quality |= rollout_gauges(last[0] if last else None)
         self._rest = (self._monotonic() - started) / MOST_OF_TIME
 
     def privacy(self) -> dict[str, Any]:
@@ -234,6 +242,7 @@ class Monitor:
         seen = Seen(
             self._store.trouble, coordinator.model is not None, coordinator.is_over,
             coordinator.settings.round.total, coordinator.limits, self._states, rows,
+            await store.rollout(),
         )  # fmt: skip
         return Dashboard(
             at=now,
@@ -251,6 +260,7 @@ class Monitor:
             releases=documents.release_lines(await store.release_history(documents.RELEASES)),
             quality=documents.quality_lines(await store.quality(200)),
             questions=[question_line(row) for row in await store.questions(QUESTIONS)],
+            rollouts=[await rollout_line(store, row) for row in await store.rollouts(ROLLOUTS)],
             privacy=privacy,
             devices=documents.device_figures(self._states, self._tokens),
             catalogue=self._catalogue,

@@ -28,6 +28,7 @@ PERMISSIONS: dict[str, frozenset[Role]] = {
     "roll-back": frozenset({Role.OPERATOR}),
     "note-quality": frozenset({Role.OPERATOR}),
     "ask": frozenset({Role.OPERATOR}),
+    "roll-out": frozenset({Role.OPERATOR}),
     "devices": frozenset({Role.OPERATOR}),
     "revoke": frozenset({Role.OPERATOR}),
     "tokens": frozenset({Role.OPERATOR}),

@@ -15,7 +15,7 @@ from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.rounds.asking import Wanted, make_question, read_question
 from fedrap_coordinator.rounds.releases import Model, load_model
 from fedrap_coordinator.rounds.tuning import TUNE, Tuning
-from fedrap_core.plan import AnyScoring, Scoring
+from fedrap_core.plan import OFF, AnyScoring, Scoring
 from fedrap_core.questions.gains import Metric
 from fedrap_core.questions.tuning import changed
 from fedrap_core.wire import problems
@@ -47,8 +47,11 @@ class QuestionActions:
         days: float | None = None,
         least: int | None = None,
         light: int = 0,
+        lists: bool = False,
     ) -> documents.QuestionLine:
         """Ask about releases (by default the latest), or candidates for the scalars in force.
+
+        With `lists` about what lists consist of under the latest release, and nothing else.
 
         `changes` names for each candidate the scalars of the latest release that it has otherwise,
         those of the sequence part as `sequence.kappa`.
@@ -62,12 +65,14 @@ class QuestionActions:
             raise ConfigError("there is no release yet, so there is nothing to ask about")
         latest = decode(Release, stored.body, MAX_RELEASE_BYTES)
         versions = list(releases) or [latest.version]
+        if lists and (changes or light or versions != [latest.version]):
+            raise ConfigError("what lists consist of is asked of the latest release, and by itself")
         await self._check(versions, changes)
         variants = candidates(latest.scoring, changes) if changes else []
         rows = await self._store.questions(MOST_QUESTIONS, only_open=True)
         if len(rows) >= MOST_QUESTIONS:
             raise Refusal(problems.EXISTS_ALREADY, f"{MOST_QUESTIONS} questions are open already")
-        wanted = Wanted(versions, metric, variants, light, least or 0, days)
+        wanted = Wanted(versions, metric, variants, light, least or 0, days, lists=lists)
         ring, sources = self._admin.ring(), self._admin.sources
         row = await asyncio.to_thread(
             make_question, wanted, latest.task, self._admin.settings, ring, sources
@@ -157,4 +162,6 @@ class _Latest:
 
 def _target(question: Question) -> str:
     what = f"{len(variants_of(question))} candidates" if variants_of(question) else "releases"
+    if question.lists is not OFF:
+        return f"lists of release {question.releases[0]}"
     return f"{question.metric} of {what} {' '.join(map(str, question.releases))}"

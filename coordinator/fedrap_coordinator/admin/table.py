@@ -20,6 +20,7 @@ from fedrap_coordinator.admin.catalogue_files import read_items
 from fedrap_coordinator.admin.permissions import Role
 from fedrap_coordinator.admin.policy_actions import PolicyActions
 from fedrap_coordinator.admin.question_actions import QuestionActions
+from fedrap_coordinator.admin.rollout_actions import RolloutActions
 from fedrap_core.questions.gains import Metric as MetricOfGains
 from fedrap_core.wire.messages import MOST_RELEASES, MOST_VARIANTS
 
@@ -157,6 +158,21 @@ class NewQuestion(Arguments):
     days: Annotated[float, Meta(gt=0, le=365)] | None = None
     least: Annotated[int, Meta(ge=2, le=1_000_000_000)] | None = None
     light: Annotated[int, Meta(ge=0, le=1_000_000, description="interactions; 0: one group")] = 0
+    lists: Annotated[bool, Meta(description="what lists consist of, and nothing else")] = False
+
+
+class NewRollout(Arguments):
+    """What is staged, and to which shares; without anything what the next round learns."""
+
+    version: ReleaseVersion | None = None
+    change: Annotated[
+        dict[str, float], Meta(max_length=64, description="scalars that the staged one has")
+    ] = {}
+    shares: Annotated[
+        list[Annotated[float, Meta(gt=0, le=1)]],
+        Meta(max_length=8, description="of the devices, stage by stage; default: the settings'"),
+    ] = []
+    tolerance: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
 class OneQuestion(Arguments):
@@ -294,7 +310,8 @@ ASK = Action(
     "ask", "ask", "post", "/admin/v1/questions", "Ask devices about quality.",
     NewQuestion, d.QuestionLine,
     lambda admin, a: QuestionActions(admin).ask(
-        a.metric, a.releases, a.candidates, days=a.days, least=a.least, light=a.light
+        a.metric, a.releases, a.candidates, days=a.days, least=a.least, light=a.light,
+        lists=a.lists,
     ),
 )  # fmt: skip
 TUNE = Action(
@@ -309,6 +326,25 @@ QUESTIONS = Action(
 QUESTION = Action(
     "question", "quality", "get", "/admin/v1/questions/{question}", "One question.",
     OneQuestion, d.QuestionLine, lambda admin, a: QuestionActions(admin).question(a.question),
+)  # fmt: skip
+START_ROLLOUT = Action(
+    "rollout-start", "roll-out", "post", "/admin/v1/rollouts",
+    "Stage a release to some devices first.",
+    NewRollout, d.RolloutLine,
+    lambda admin, a: RolloutActions(admin).start(a.version, a.change, a.shares, a.tolerance),
+)  # fmt: skip
+ROLLOUTS = Action(
+    "rollouts", "quality", "get", "/admin/v1/rollouts", "Releases that are or were staged.",
+    Rows, d.RolloutList, lambda admin, a: RolloutActions(admin).rollouts(a.limit),
+)  # fmt: skip
+HALT_ROLLOUT = Action(
+    "rollout-halt", "roll-out", "post", "/admin/v1/rollouts/halt", "Take the staged release back.",
+    Nothing, d.RolloutLine, lambda admin, _: RolloutActions(admin).halt(),
+)  # fmt: skip
+PROMOTE_ROLLOUT = Action(
+    "rollout-promote", "roll-out", "post", "/admin/v1/rollouts/promote",
+    "Give the staged release to everybody now.",
+    Nothing, d.RolloutLine, lambda admin, _: RolloutActions(admin).promote(),
 )  # fmt: skip
 ADMINS = Action(
     "admins", "", "", "", "Who may use the admin API.",
@@ -332,6 +368,7 @@ ACTIONS: tuple[Action[Any, Any], ...] = (
     CHANGE_POLICY, ISSUERS, ADD_ISSUER,
     REMOVE_ISSUER, KEYS, ROTATE_KEYS, AUDIT, RELEASES, ROLL_BACK, ITEMS, IMPORT_ITEMS,
     RETIRE_ITEMS, QUALITY, NOTE_QUALITY, ASK, TUNE, QUESTIONS, QUESTION,
+    START_ROLLOUT, ROLLOUTS, HALT_ROLLOUT, PROMOTE_ROLLOUT,
     ADMINS, ADD_ADMIN, REMOVE_ADMIN, RECOVER,
 )  # fmt: skip
 SERVED = tuple(action for action in ACTIONS if action.path)  # over HTTP

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedrap_coordinator.admin import table
 from fedrap_coordinator.admin.catalogue_files import read_items
-from fedrap_coordinator.admin.documents import Figure, QuestionLine
+from fedrap_coordinator.admin.documents import Figure, QuestionLine, RolloutLine
 from fedrap_coordinator.admin.export import export
 from fedrap_coordinator.commands.output import (
     act,
@@ -89,9 +89,31 @@ def add_operator_commands(commands: Any) -> None:
     asked.add_argument(
         "--light", type=int, default=0, help="show users with at most so many interactions apart"
     )
+    asked.add_argument(
+        "--lists", action="store_true", help="what lists consist of: popular items, how many"
+    )
     add_action(quality, "tune", "let devices choose scalars, question by question", _quality_tune)
     shown = add_action(quality, "show", "what came of a question", _quality_show)
     shown.add_argument("question", help="its id, or the beginning of it")
+
+    staged = add_group(commands, "rollout", "a release to some devices first, then to everybody")
+    begun = add_action(
+        staged, "start", "stage what the next round learns, or what is named", _rollout_start
+    )
+    begun.add_argument("--version", type=int, help="an earlier release instead")
+    begun.add_argument(
+        "--change", metavar="NAME=VALUE[,NAME=VALUE…]",
+        help="the latest release with other scalars instead, such as ridge=30",
+    )  # fmt: skip
+    begun.add_argument(
+        "--share", type=float, action="append", default=[],
+        help="of the devices, once for each stage; default: [rollouts] shares",
+    )  # fmt: skip
+    begun.add_argument("--tolerance", type=float, help="lead below zero that is no harm")
+    shown = add_action(staged, "status", "the last ones, the newest first", _rollout_status)
+    shown.add_argument("--limit", type=int, default=3)
+    add_action(staged, "halt", "take the staged release back now", _rollout_halt)
+    add_action(staged, "promote", "give the staged release to everybody now", _rollout_promote)
 
     saved = add_action(commands, "backup", "copy a SQLite database while it is in use", _backup)
     saved.add_argument("file", type=Path, help="to write; must not be there")
@@ -277,6 +299,7 @@ def _quality_ask(arguments: argparse.Namespace) -> int:
         arguments.days,
         arguments.least,
         arguments.light,
+        arguments.lists,
     )
     found = act(arguments, table.ASK, wanted)
     if arguments.json:
@@ -304,22 +327,69 @@ def _quality_show(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _rollout_start(arguments: argparse.Namespace) -> int:
+    change = {} if arguments.change is None else _scalars(arguments.change)
+    wanted = table.NewRollout(arguments.version, change, arguments.share, arguments.tolerance)
+    return _show_rollout(arguments, act(arguments, table.START_ROLLOUT, wanted))
+
+
+def _rollout_status(arguments: argparse.Namespace) -> int:
+    found = act(arguments, table.ROLLOUTS, table.Rows(arguments.limit))
+    if arguments.json:
+        print_json(found)
+        return 0
+    for one in found.rollouts:
+        show(_rollout_in_words(one))
+    if not found.rollouts:
+        show("nothing was rolled out yet")
+    return 0
+
+
+def _rollout_halt(arguments: argparse.Namespace) -> int:
+    return _show_rollout(arguments, act(arguments, table.HALT_ROLLOUT, table.Nothing()))
+
+
+def _rollout_promote(arguments: argparse.Namespace) -> int:
+    return _show_rollout(arguments, act(arguments, table.PROMOTE_ROLLOUT, table.Nothing()))
+
+
+def _show_rollout(arguments: argparse.Namespace, found: RolloutLine) -> int:
+    if arguments.json:
+        print_json(found)
+    else:
+        show(_rollout_in_words(found))
+    return 0
+
+
+def _rollout_in_words(one: RolloutLine) -> str:
+    what = one.source if one.version is None else f"v{one.version} beside v{one.base}"
+    lines = [f"roll-out  {one.id[:12]}: {what}, {one.state}{one.reason and f' ({one.reason})'}"]
+    for stage in one.stages:
+        said = f"  {stage.share:<10.3%} {stage.state}, {stage.answers} answers"
+        if stage.lead is not None:
+            said += f", lead {_figure(stage.lead, signed=True)} of {stage.devices:.0f} devices"
+        lines.append(said)
+    return "\n".join(lines)
+
+
 def _scalars(text: str) -> dict[str, float]:
     """`ridge=30,beta=0` as names and numbers."""
     try:
         pairs = [one.partition("=") for one in text.split(",")]
         return {name.strip(): float(value) for name, _, value in pairs}
     except ValueError:
-        raise ConfigError(f"--candidate {text!r}: NAME=VALUE is expected") from None
+        raise ConfigError(f"{text!r}: NAME=VALUE is expected") from None
 
 
 def _question_in_words(one: QuestionLine) -> str:
     cost = "no guarantee" if one.epsilon is None else f"epsilon {one.epsilon:.2f} for each answer"
+    what = "lists" if one.about_lists else one.metric
     lines = [
-        f"question  {one.id[:12]}: {one.metric}, {one.state}, {one.answers} answers of at least "
+        f"question  {one.id[:12]}: {what}, {one.state}, {one.answers} answers of at least "
         f"{one.least}, noise {one.noise:.2f} ({cost})"
     ]
     names = [json.dumps(variant) for variant in one.variants[1:]] or ["the popular list"]
+    names = names if one.share is None else []
     for found in one.results:
         where = f"v{found.release}" + ("" if found.group == "all" else f" {found.group}")
         if found.mean is None:
@@ -328,6 +398,11 @@ def _question_in_words(one: QuestionLine) -> str:
         lines.append(f"  {where:<10} {_figure(found.mean)} of {found.devices:.0f} devices")
         signs = zip(names, found.compared, strict=True)
         lines += [f"  {'':<10} {_figure(each, signed=True)}  {name}" for name, each in signs]
+    if one.lists is not None:
+        said, where = one.lists, f"v{one.lists.release}"
+        lines.append(f"  {where:<10} {_figure(said.popular)} of lists are popular items")
+        items = f"{said.items.value:.0f} ({said.items.low:.0f} to {said.items.high:.0f})"
+        lines.append(f"  {'':<10} as varied as {items} items, all as frequent")
     return "\n".join(lines)
 
 

@@ -168,6 +168,7 @@ class StoredRelease:
     # State of the sequence part: written with the release, and read by `Store.learner` alone.
     learner: bytes | None = None
     updates: bytes = b""  # digest of those that were summed; empty: none were, or 0.1 made it
+    staged: bytes = b""  # the roll-out that it is staged by; empty: it is for every device
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,7 @@ class ReleaseRow:
     restores: int | None
     facts: Facts
     kept: bool
+    staged: bytes = b""  # as in StoredRelease
 
 
 @dataclass(frozen=True)

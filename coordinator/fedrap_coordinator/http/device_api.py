@@ -138,8 +138,13 @@ async def post_update(request: web.Request) -> web.Response:
 
 
 async def get_questions(request: web.Request) -> web.Response:
-    """The questions about quality that are open; the same for everybody."""
-    return _packed(request, await request.app[COORDINATOR].questions(), "no-cache")
+    """The questions about quality that are open; the same for everybody.
+
+    With `?all=1` those of staged releases and of lists too: a device that does not know these kinds
+    never sees one.
+    """
+    every = request.query.get("all") == "1"
+    return _packed(request, await request.app[COORDINATOR].questions(every), "no-cache")
 
 
 async def post_answer(request: web.Request) -> web.Response:

@@ -57,6 +57,7 @@ VERSION = _asked("version", {**COUNT, "maximum": 2**31}, "of C", "path")
 HAVE = _asked("have", {**COUNT, "maximum": 2**31}, "the version that the device holds")
 SINCE = _asked("since", {**COUNT, "maximum": 2**31}, "the version of the last entry that is known")
 START = _asked("start", {**COUNT, "maximum": 999_999_999}, "the first row that is wanted")
+ALL_KINDS = _asked("all", {"const": "1"}, "those of staged releases and of lists too")
 HEX16: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 HEX32: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 
@@ -102,7 +103,10 @@ DEVICES = (
         "get", "/v1/attributes/{page}", "One of these pages; it never changes.", BYTES, MSGPACK,
         (_asked("page", HEX32, "SHA-256 of the page", "path"),),
     ),
-    Address("get", "/v1/questions", "Open questions about quality, signed.", BYTES, MSGPACK),
+    Address(
+        "get", "/v1/questions", "Open questions about quality, signed.", BYTES, MSGPACK,
+        (ALL_KINDS,),
+    ),
     Address(
         "post", "/v1/questions/{question}/answers", "A sealed answer, for a signed receipt.",
         BYTES, MSGPACK, (_asked("question", HEX16, "its id", "path"),), {MSGPACK: BYTES},

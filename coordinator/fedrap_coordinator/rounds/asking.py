@@ -14,9 +14,10 @@ from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_core.plan import DAY, OFF, AnyScoring
 from fedrap_core.questions.gains import Metric
+from fedrap_core.questions.lists import BUCKETS
 from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.codec import decode, encode
-from fedrap_core.wire.messages import Question, Signed
+from fedrap_core.wire.messages import Question, Signed, Trial
 from fedrap_core.wire.question_layout import layout_of
 
 
@@ -31,6 +32,9 @@ class Wanted:
     least: int = 0  # answers, where the settings ask for fewer
     days: float | None = None  # None: as the settings say
     purpose: str = "ask"
+    trial: Trial | None = None
+    lists: bool = False  # what they consist of
+    id: bytes | None = None  # where it must be the same whoever asks; None: a random one
 
 
 def make_question(
@@ -44,10 +48,12 @@ def make_question(
     asking, now, delta = settings.questions, sources.clock(), settings.privacy.delta
     question = Question(
         task=task,
-        question=sources.token_bytes(16),
+        question=wanted.id or sources.token_bytes(16),
         metric=wanted.metric,
         releases=list(wanted.releases),
         variants=list(wanted.variants) or OFF,
+        trial=wanted.trial or OFF,
+        lists=BUCKETS if wanted.lists else OFF,
         light=wanted.light,
         noise=asking.noise(delta),
         delta=delta,

@@ -21,6 +21,7 @@ from fedrap_coordinator.rounds.driver import TICK_SECONDS, Learn, RoundDriver
 from fedrap_coordinator.rounds.ingest import Ingest
 from fedrap_coordinator.rounds.questions import OpenQuestions
 from fedrap_coordinator.rounds.releases import EncodedRelease, Model, next_model
+from fedrap_coordinator.rounds.rollouts import Rollouts
 from fedrap_coordinator.rounds.slots import Slots
 from fedrap_coordinator.rounds.tuning import Tuning
 from fedrap_coordinator.settings import Settings
@@ -62,13 +63,16 @@ class Coordinator:
         self._ingest = Ingest(store, aggregator, settings, keyring.authority, sources.clock)
         self._slots = Slots(self._driver, self._ingest, keyring, settings, sources)
         self._tuning = Tuning(store, keyring, settings, sources, self._driver)
+        self._rollouts = Rollouts(
+            store, keyring, lambda: self._settings, sources, lambda: self._driver.task
+        )
         self._questions = OpenQuestions(
             store,
             keyring,
             self._ingest,
             sources,
             self._slots.limit_rate,
-            self._tuning.advance,
+            self._after_questions,
             lambda: self._driver.plan.privacy.window,
         )
         self._downloads = Downloads(store, settings, self._driver, keyring.authority)
@@ -217,9 +221,16 @@ class Coordinator:
             return Refusal(result.problem, "the round is over: it has all it takes", after)
         return Refusal(result.problem)
 
-    def questions(self) -> Awaitable[bytes]:
-        """The questions about quality that are open, each as signed, as a message."""
-        return self._questions.listed()
+    async def _after_questions(self) -> None:
+        await self._tuning.advance()
+        await self._rollouts.advance()
+
+    def questions(self, every: bool = False) -> Awaitable[bytes]:
+        """The questions about quality that are open, each as signed, as a message.
+
+        Those of staged releases and of lists only for devices that say that they know what that is.
+        """
+        return self._questions.listed(every)
 
     def answer(self, signed: SignedRequest, question: bytes) -> Awaitable[Signed]:
         """A receipt for an answer to a question; what has one is counted."""

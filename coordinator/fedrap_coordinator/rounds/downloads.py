@@ -90,8 +90,7 @@ class Downloads:
 
     async def log(self, since: int) -> bytes:
         """Up to 200 signed entries beyond version `since`, and the last of all, as a message."""
-        model = self._driver.model
-        latest = 0 if model is None else model.stored.version
+        latest = self._driver.newest
         if self._logs[0] != latest or len(self._logs[1]) >= KEPT_LOGS:
             self._logs = (latest, {})
         kept = self._logs[1]

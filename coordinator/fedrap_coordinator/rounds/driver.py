@@ -23,6 +23,7 @@ from fedrap_coordinator.domain.over_selection import SlotPacing
 from fedrap_coordinator.domain.policy import differences, in_words, read_policy
 from fedrap_coordinator.domain.records import Attribute, AuditEntry, DeviceStates, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
+from fedrap_coordinator.domain.rollouts import NEXT, Rollout
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
 from fedrap_coordinator.errors import (
     AlreadyReleased,
@@ -49,6 +50,7 @@ from fedrap_coordinator.rounds.releases import (
     with_state,
     without_state,
 )
+from fedrap_coordinator.rounds.rollouts import due_release, is_due
 from fedrap_coordinator.settings import Adopted, Settings, adopted_settings
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
@@ -101,6 +103,7 @@ class RoundDriver:
     plan: Plan  # of the open round, or of the next
     due: asyncio.Event  # set when something may have to be done before the next tick
     changed: asyncio.Event  # of now; it is set, and another follows it, at changes
+    rollout: Rollout | None  # the one that goes on, as last seen
     helper_trouble: str  # why the helper of private aggregation does not serve; empty: it does
 
     def __init__(
@@ -114,7 +117,7 @@ class RoundDriver:
         learn: Learn = next_model,
         reached: Reached = pass_by,
     ) -> None:
-        self.task, self.model, self.round = b"", None, None
+        self.task, self.model, self.round, self.rollout = b"", None, None, None
         self.started = False
         self.due, self.changed = asyncio.Event(), asyncio.Event()
         self._store = store
@@ -289,6 +292,7 @@ class RoundDriver:
         """Look at the store, and do everything that is due now."""
         async with self._turn:
             await self._refresh()
+            await self._follow_rollout()
             await self._publish_items()
             await self._step()
         self._pacing.see(self.round, self._sources.monotonic())
@@ -316,7 +320,9 @@ class RoundDriver:
             if not mine:
                 return
             await self._refresh()
-            if self.model is None or not self._is_idle() or self.model.message.scoring == scoring:
+            if self.model is None or not self._may_publish():
+                return
+            if self.model.message.scoring == scoring:
                 return
             model = self.model
             if model.common.sequence is not None:
@@ -334,7 +340,7 @@ class RoundDriver:
         where what was touched lately was long ago by now.
         """
         now = self._sources.monotonic()
-        if self.model is None or now < self._next_look or not self._is_idle():
+        if self.model is None or now < self._next_look or not self._may_publish():
             return
         self._next_look = now + ITEM_SECONDS
         if not self._is_outdated(self.model, await self._store.extent()):
@@ -344,7 +350,7 @@ class RoundDriver:
                 return
             await self._refresh()
             extent = await self._store.extent()
-            if not (self._is_idle() and self._is_outdated(self.model, extent)):
+            if not (self._may_publish() and self._is_outdated(self.model, extent)):
                 return
             await self._publish_grown(self.model, extent)
 
@@ -352,6 +358,10 @@ class RoundDriver:
         if extent.catalogue > model.message.catalogue:
             return True
         return is_stale(model, self._settings.method, self._sources.clock())
+
+    def _may_publish(self) -> bool:
+        """May a release be made without a round? Not while another one is only staged."""
+        return self._is_idle() and not (self.rollout is not None and self.rollout.is_staged)
 
     def _is_idle(self) -> bool:
         """Is no release of a round to be expected, as far as one can tell?"""
@@ -368,19 +378,50 @@ class RoundDriver:
         entry = AuditEntry(self._sources.clock(), "coordinator", "publish-items", items, "done")
         await self._publish_again(made, model, entry)
 
-    async def _publish_again(self, made: Model, before: Model, entry: AuditEntry) -> None:
-        """A new version of the same step: what everybody knows, and something beside C."""
-        made = await asyncio.to_thread(self._published, made, before, self._sources.clock())
+    async def _publish_again(
+        self, made: Model, before: Model, entry: AuditEntry, rollout: Rollout | None = None
+    ) -> None:
+        """A new version of the same step: what everybody knows, and something beside C.
+
+        `rollout` is one that begins or ends with it, as it is then.
+        """
+        staged = rollout.id if rollout is not None and rollout.is_staged else b""
+        made = await asyncio.to_thread(self._published, made, before, self._sources.clock(), staged)
         try:
-            await self._store.roll_back(made.stored, entry)
+            await self._store.roll_back(made.stored, entry, rollout=rollout)
         except AlreadyReleased:  # another process was faster
             await self._refresh()
             return
         await self._keep_entry(made)
-        self.model = without_state(made)
+        if not staged:
+            self.model = without_state(made)
+        self.rollout = rollout if rollout is not None and staged else None
         self._adopt(None)
         said = {"version": made.stored.version, "items": made.common.size, "why": entry.action}
         log.info("released without a round", extra=said)
+
+    @property
+    def newest(self) -> int:
+        """The last version of the log, which may be staged; 0 before the first."""
+        last = 0 if self.model is None else self.model.stored.version
+        return max(last, 0 if self.rollout is None else self.rollout.version or 0)
+
+    async def _follow_rollout(self) -> None:
+        """Stage the release of a roll-out that waits, or end one as it was decided."""
+        self.rollout = await self._store.rollout()
+        if self.rollout is None or not is_due(self.rollout, self._is_idle()):
+            return
+        async with self._store.alone() as mine:
+            if not mine:
+                return
+            await self._refresh()
+            row = self.rollout = await self._store.rollout()
+            if row is None or self.model is None or not is_due(row, self._is_idle()):
+                return
+            own, now = self._settings.released_scoring(), self._sources.clock()
+            next_ = await due_release(self._store, row, self.model, own, now)
+            if next_ is not None:
+                await self._publish_again(next_.made, next_.before, next_.entry, next_.rollout)
 
     async def run(self, tick: float) -> None:
         """Step whenever that is due, until cancelled; a database that is away is tried again."""
@@ -500,9 +541,11 @@ class RoundDriver:
             await self._keep_entry(model)
             self.model = without_state(model)
 
-    def _published(self, made: Model, before: Model | None, now: float) -> Model:
+    def _published(
+        self, made: Model, before: Model | None, now: float, staged: bytes = b""
+    ) -> Model:
         """Signed, and held against what was published before; raises PublishedBefore."""
-        model = publish(made, before, self._keyring.authority, now)
+        model = publish(made, before, self._keyring.authority, now, staged=staged)
         self._keyring.check_entry(self.task, model.message.entry)
         return model
 
@@ -511,7 +554,9 @@ class RoundDriver:
 
     async def _open_round(self) -> None:
         await self._follow_policy()
-        if self.model is None or self.is_over:
+        self.rollout = await self._store.rollout()
+        waits = self.rollout is not None and (self.rollout.is_staged or self.rollout.source != NEXT)
+        if self.model is None or self.is_over or waits:  # what is staged is not learnt from
             await self._tidy(set())
             return
         self._follow(plan_after(self.model, self._settings))
@@ -585,9 +630,11 @@ class RoundDriver:
         """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
         assert self.round is not None
         assert self.model is not None
-        round_, model = self.round, self.model
+        round_, model, rollout = self.round, self.model, await self._store.rollout()
+        if rollout is not None and rollout.source != NEXT:  # it waits for this round's end
+            rollout = None
         try:
-            made = await self._next_release(round_, model)
+            made = await self._next_release(round_, model, b"" if rollout is None else rollout.id)
         except HelperAway as error:
             self._wait_for_helper(error)
             return
@@ -597,21 +644,26 @@ class RoundDriver:
                 self._adopt(None)
             return
         try:
-            await self._store.add_release(made.stored, round_.id)
+            if rollout is not None:
+                rollout = rollout.begun(model.stored.version, made.stored.version)
+            await self._store.add_release(made.stored, round_.id, rollout)
         except AlreadyReleased:  # another process has released this step
             await self._refresh()
             return
         self.helper_trouble = ""
         await self._keep_entry(made)
-        self.model = without_state(made)
+        if rollout is None:
+            self.model = without_state(made)
         log.info("released", extra={"version": made.stored.version, "updates": made.stored.devices})
         self._timing.end(round_)
         self._adopt(None)
+        if rollout is not None:  # both releases and their states are needed until its end
+            return
         kept = self._settings.releases
         await self._store.prune_releases(kept.keep, kept.keep_states)
         await self._store.give_back()  # bodies of the round are gone, and an old release
 
-    async def _next_release(self, round_: Round, model: Model) -> Model:
+    async def _next_release(self, round_: Round, model: Model, staged: bytes = b"") -> Model:
         """The version after `model`, from what the round collected. Nothing is written here.
 
         Asked again, it has the same numbers.
@@ -620,6 +672,8 @@ class RoundDriver:
             BrokenModel: too few updates could be opened, or they give no usable C.
         """
         extent = await self._store.extent()
+        if staged:  # it has the items of the release that it is beside; new ones come after it
+            extent = Extent(model.common.size, model.message.catalogue)
         self._reached("summing")
         bodies = self._store.sealed_updates(round_.id)
         rule = self.plan.privacy
@@ -643,4 +697,5 @@ class RoundDriver:
         self._reached("learnt")
         await asyncio.to_thread(self._keyring.claim_step, self.task, round_.step, summed.updates)
         self._reached("step claimed")
-        return await asyncio.to_thread(self._published, made, model, self._timing.now(round_))
+        now = self._timing.now(round_)
+        return await asyncio.to_thread(self._published, made, model, now, staged)

@@ -23,6 +23,7 @@ from fedrap_coordinator.rounds.ingest import Ingest
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.errors import FedRapError, MalformedMessage
+from fedrap_core.plan import OFF
 from fedrap_core.privacy.mechanisms import question_noise, task_noise_key
 from fedrap_core.questions.answers import Vector, unpack
 from fedrap_core.wire import problems
@@ -69,17 +70,17 @@ class OpenQuestions:
         self._keyring = keyring
         self._ingest = ingest
         self._sources = sources
-        self._listed: tuple[float, bytes] = (-1e9, b"")
+        self._listed: tuple[float, dict[bool, bytes]] = (-1e9, {})  # all, and plain ones
 
-    async def listed(self) -> bytes:
+    async def listed(self, every: bool) -> bytes:
         """The open questions as a message; the same for everybody, and a moment old at most."""
         now = self._sources.monotonic()
         if now - self._listed[0] > _LIST_SECONDS:
             rows = await self._store.questions(MOST_QUESTIONS, only_open=True)
             asked = [row for row in rows if row.state is QuestionState.OPEN]
-            message = Questions(questions=[decode(Signed, row.signed) for row in asked])
-            self._listed = (now, encode(message))
-        return self._listed[1]
+            plain = [row for row in asked if _is_plain(read_question(row))]
+            self._listed = (now, {True: _message(asked), False: _message(plain)})
+        return self._listed[1][every]
 
     async def accept(self, signed: SignedRequest, question_id: bytes) -> Signed:
         """Verify, unseal, check, store: a receipt for an answer that is on the disk.
@@ -185,3 +186,12 @@ class OpenQuestions:
             except FedRapError:  # each was opened once before it was stored
                 log.exception("a stored answer does not open; was a key lost?")
         return count
+
+
+def _is_plain(question: Question) -> bool:
+    """Does every device that answers questions know this kind?"""
+    return question.trial is OFF and question.lists is OFF
+
+
+def _message(rows: Sequence[QuestionRow]) -> bytes:
+    return encode(Questions(questions=[decode(Signed, row.signed) for row in rows]))

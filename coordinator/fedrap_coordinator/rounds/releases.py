@@ -277,15 +277,17 @@ def publish(
     authority: ec.EllipticCurvePrivateKey,
     now: float,
     head: bytes | None = None,
+    staged: bytes = b"",
 ) -> Model:
     """The version that was made, signed as the one after `before`, with facts that outlive it.
 
-    `head` is the entry that it follows where that is another one than `before` has.
+    `head` is the entry that it follows where that is another one than `before` has; `staged` the
+    roll-out that it is staged by, where it is not for every device.
     """
     if head is None:
         head = b"" if before is None else before.message.entry
-    message = sign_release(authority, made.message, entry_digest(head))
-    stored = replace(made.stored, body=encode(message), entry=message.entry)
+    message = sign_release(authority, made.message, entry_digest(head), staged or OFF)
+    stored = replace(made.stored, body=encode(message), entry=message.entry, staged=staged)
     made = Model(stored, made.common, message, encode_release(stored))
     delta = None
     if before is not None:

@@ -8,6 +8,7 @@ looks at what is there, and does what is left to do.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from typing import Protocol
 
@@ -72,7 +73,9 @@ class Tuning:
 
     async def begin(self) -> QuestionRow | None:
         """Ask about the first scalar; None where there is nothing to be asked about."""
-        return await self._ask(0)
+        rows = await self._store.questions(200)
+        last = next((row.id for row in rows if row.purpose.startswith(TUNE)), b"first")
+        return await self._ask(0, after=last)
 
     async def _follow(self, row: QuestionRow) -> None:
         """Adopt what won, note it, and ask about the next scalar."""
@@ -89,7 +92,7 @@ class Tuning:
                 said = f"{name} {_scalar(before, name):g} -> {value:g}"
                 entry = AuditEntry(self._sources.clock(), "coordinator", "adopt", said, "done")
                 await self._adopter.adopt_scoring(scoring, entry)
-        await self._ask(rung + 1)
+        await self._ask(rung + 1, after=row.id)
         await self._store.note_question(row.id, f"{row.purpose}: {word}", was=row.purpose)
         log.info("scalars chosen by votes", extra={"rung": RUNGS[rung][0], "outcome": word})
 
@@ -97,8 +100,12 @@ class Tuning:
         """The scalars of the next release; the latest may be from before they were adopted."""
         return adopted_settings(self._settings, await self._store.adopted()).released_scoring()
 
-    async def _ask(self, rung: int) -> QuestionRow | None:
-        """The next question of the ladder, unless it is asked already."""
+    async def _ask(self, rung: int, after: bytes) -> QuestionRow | None:
+        """The next question of the ladder, unless it is asked already.
+
+        Its id follows from the one `after` which it is asked, so that two processes which follow
+        that one at once ask it once.
+        """
         model, scoring = self._adopter.model, await self._in_force()
         if model is None or not isinstance(scoring, Scoring):
             return None
@@ -113,8 +120,10 @@ class Tuning:
             return asked
         wanted = Wanted(
             [model.stored.version],
-            variants=[scoring, *(changed(scoring, change) for change in changes)],
+            "ndcg",  # without a cut: most devices add a plain zero to NDCG@10
+            [scoring, *(changed(scoring, change) for change in changes)],
             purpose=purpose,
+            id=hashlib.sha256(b"fedrap/1 tuning %d " % rung + after).digest()[:16],
         )
         task = model.message.task
         row = await asyncio.to_thread(
@@ -122,16 +131,23 @@ class Tuning:
         )
         entry = AuditEntry(self._sources.clock(), "coordinator", "ask", RUNGS[rung][0], "done")
         await self._store.add_question(row, entry)
-        return row
+        return await self._store.question(row.id)
 
 
 def block_estimates(row: QuestionRow, question: Question) -> list[list[BlockEstimate | None]]:
     """What the noised sum says, by block and group; nothing before the end."""
+    return noised_estimates(row, question, question.least)
+
+
+def noised_estimates(
+    row: QuestionRow, question: Question, least: int
+) -> list[list[BlockEstimate | None]]:
+    """The same, of blocks that at least so many devices spoke of."""
     layout = layout_of(question)
     if row.state is not QuestionState.ANSWERED:
         return []
     total = np.frombuffer(row.total, dtype="<f8")
-    return estimates(total, layout, question.noise * layout.clip, question.least)
+    return estimates(total, layout, question.noise * layout.clip, least)
 
 
 def _scalar(scoring: AnyScoring, name: str) -> float:

@@ -50,6 +50,7 @@ from fedrap_coordinator.domain.records import (
     Terms,
     Ticket,
 )
+from fedrap_coordinator.domain.rollouts import Rollout
 from fedrap_coordinator.domain.rounds import OVER, Phase, Round, RoundCounts
 from fedrap_coordinator.errors import AlreadyReleased, DeviceExists, TokenExists
 from fedrap_core.participation import why_not
@@ -105,6 +106,7 @@ class MemoryStore:
     _quality: dict[tuple[int, str], Quality] = field(default_factory=dict)
     _questions: dict[bytes, QuestionRow] = field(default_factory=dict)
     _answers: dict[bytes, dict[bytes, _Kept]] = field(default_factory=dict)  # by question
+    _rollouts: dict[bytes, Rollout] = field(default_factory=dict)
     _secrets: dict[str, bytes] = field(default_factory=dict)
     _task: bytes | None = None
     _policy: bytes | None = None
@@ -270,7 +272,10 @@ class MemoryStore:
         return None
 
     async def progress(self) -> tuple[tuple[Round, bytes] | None, int | None]:
-        return await self.current_round(), max(self._releases, default=None)
+        return await self.current_round(), max(self._for_everybody(), default=None)
+
+    def _for_everybody(self) -> list[int]:
+        return [one.version for one in self._releases.values() if not one.staged]
 
     async def set_phase(
         self, round_id: bytes, phase: Phase, was: Phase | None = None, now: float | None = None
@@ -352,8 +357,14 @@ class MemoryStore:
         for start in range(0, len(bodies), CHUNK):
             yield bodies[start : start + CHUNK]
 
-    async def add_release(self, release: StoredRelease, round_id: bytes | None) -> None:
+    async def add_release(
+        self,
+        release: StoredRelease,
+        round_id: bytes | None,
+        rollout: Rollout | None = None,
+    ) -> None:
         self._insert_release(release)
+        self._keep_rollout(rollout)
         if round_id is not None:
             self._close(round_id, Phase.RELEASED, release.facts.made_at or None)
             self._settle(round_id)
@@ -371,8 +382,13 @@ class MemoryStore:
         if release.learner is not None:
             self._learners[release.version] = release.learner
         self._history[release.version] = ReleaseRow(
-            release.version, release.step, release.devices, release.restores, release.facts, True
-        )
+            release.version, release.step, release.devices, release.restores, release.facts, True,
+            release.staged,
+        )  # fmt: skip
+
+    def _keep_rollout(self, rollout: Rollout | None) -> None:
+        if rollout is not None:
+            self._rollouts[rollout.id] = rollout
 
     def _append(self, entries: Sequence[bytes]) -> None:
         added, links = dict(self._log), {read_entry(one).before for one in self._log.values()}
@@ -411,7 +427,7 @@ class MemoryStore:
 
     async def release(self, version: int | None) -> StoredRelease | None:
         if version is None:
-            version = max(self._releases, default=-1)
+            version = max(self._for_everybody(), default=-1)
         return self._releases.get(version)
 
     async def learner(self, version: int) -> bytes | None:
@@ -426,6 +442,7 @@ class MemoryStore:
         release: StoredRelease,
         audit: AuditEntry | None = None,
         lost: Sequence[bytes] = (),
+        rollout: Rollout | None = None,
     ) -> None:
         before = self._log
         try:
@@ -437,6 +454,7 @@ class MemoryStore:
         for round_, _ in list(self._rounds.values()):
             if round_.phase not in (Phase.RELEASED, Phase.ABANDONED):
                 self._close(round_.id, Phase.ABANDONED, release.facts.made_at)
+        self._keep_rollout(rollout)
         self._written(audit, True)
 
     async def prune_releases(self, keep: int, states: int = 1) -> int:
@@ -455,9 +473,34 @@ class MemoryStore:
         order = sorted(self._quality.values(), key=lambda one: (-one.version, one.metric))
         return order[:count]
 
-    async def add_question(self, row: QuestionRow, audit: AuditEntry | None = None) -> None:
+    async def add_rollout(self, row: Rollout, audit: AuditEntry | None = None) -> bool:
+        fresh = await self.rollout() is None
+        if fresh:
+            self._rollouts[row.id] = row
+        return self._written(audit, fresh)
+
+    async def rollouts(self, count: int) -> Sequence[Rollout]:
+        return sorted(self._rollouts.values(), key=lambda one: (-one.started_at, one.id))[:count]
+
+    async def rollout(self) -> Rollout | None:
+        return next((one for one in self._rollouts.values() if not one.is_over), None)
+
+    async def move_rollout(
+        self, row: Rollout, was: Rollout, audit: AuditEntry | None = None
+    ) -> bool:
+        known = self._rollouts.get(was.id)
+        same = known is not None and (known.state, known.stage, known.tries) == (
+            was.state, was.stage, was.tries,
+        )  # fmt: skip
+        if same:
+            self._rollouts[row.id] = row
+        return self._written(audit, same)
+
+    async def add_question(self, row: QuestionRow, audit: AuditEntry | None = None) -> bool:
+        if row.id in self._questions:
+            return False
         self._questions[row.id], self._answers[row.id] = row, {}
-        self._written(audit, True)
+        return self._written(audit, True)
 
     async def questions(self, count: int, only_open: bool = False) -> Sequence[QuestionRow]:
         found = sorted(self._questions.values(), key=lambda one: (-one.asked_at, one.id))

@@ -218,6 +218,13 @@ def to_schema_12(db: sa.Connection) -> None:
         _run(db, _add_column(db, t.round_.c.helper))
 
 
+def to_schema_13(db: sa.Connection) -> None:
+    """Releases that go to a share of the devices first; all that there were went to everybody."""
+    if not _has_column(db, t.release_fact.c.staged):
+        _run(db, _add_column(db, t.release_fact.c.staged))
+    t.metadata.create_all(db, tables=[t.rollout])
+
+
 STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: to_schema_2,
     3: to_schema_3,
@@ -230,6 +237,7 @@ STEPS: dict[int, Callable[[sa.Connection], None]] = {
     10: to_schema_10,
     11: to_schema_11,
     12: to_schema_12,
+    13: to_schema_13,
 }
 
 

@@ -43,6 +43,7 @@ from fedrap_coordinator.domain.records import (
     Terms,
     Ticket,
 )
+from fedrap_coordinator.domain.rollouts import Rollout
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
 from fedrap_core.plan import Privacy
 from fedrap_core.wire.problems import Problem
@@ -188,7 +189,7 @@ class Store(Protocol):
         ...
 
     def progress(self) -> Awaitable[tuple[tuple[Round, bytes] | None, int | None]]:
-        """The current round, and the number of the latest release; in one look."""
+        """The current round, and the latest release that is for everybody; in one look."""
         ...
 
     def set_phase(
@@ -226,8 +227,15 @@ class Store(Protocol):
         """The sealed bodies of a round in order of device, in bounded chunks."""
         ...
 
-    def add_release(self, release: StoredRelease, round_id: bytes | None) -> Awaitable[None]:
+    def add_release(
+        self,
+        release: StoredRelease,
+        round_id: bytes | None,
+        rollout: Rollout | None = None,
+    ) -> Awaitable[None]:
         """Keep a version of C; its round is released and the sealed bodies are destroyed.
+
+        `rollout`, where it is staged by one, is kept as it is given, in the same transaction.
 
         Raises:
             AlreadyReleased: its step or version was released before, or another release follows
@@ -238,7 +246,7 @@ class Store(Protocol):
     # Releases.
 
     def release(self, version: int | None) -> Awaitable[StoredRelease | None]:
-        """A version of C, or the latest."""
+        """A version of C, or the latest that is for everybody."""
         ...
 
     def update_sets(self) -> Awaitable[Mapping[int, bytes]]:
@@ -270,10 +278,12 @@ class Store(Protocol):
         release: StoredRelease,
         audit: AuditEntry | None = None,
         lost: Sequence[bytes] = (),
+        rollout: Rollout | None = None,
     ) -> Awaitable[None]:
         """Publish an earlier C again: the open round is abandoned and the release added, at once.
 
-        `lost` are entries before it that the log does not have any more.
+        `lost` are entries before it that the log does not have any more; `rollout` is kept as it
+        is given, where it begins or ends with this release.
 
         Raises:
             AlreadyReleased: there is a release of that version already; nothing was changed.
@@ -295,10 +305,30 @@ class Store(Protocol):
         """The last numbers, the newest version first."""
         ...
 
+    # Roll-outs.
+
+    def add_rollout(self, row: Rollout, audit: AuditEntry | None = None) -> Awaitable[bool]:
+        """Keep a new one; False while another one goes on."""
+        ...
+
+    def rollouts(self, count: int) -> Awaitable[Sequence[Rollout]]:
+        """The last ones, the newest first."""
+        ...
+
+    def rollout(self) -> Awaitable[Rollout | None]:
+        """The one that goes on."""
+        ...
+
+    def move_rollout(
+        self, row: Rollout, was: Rollout, audit: AuditEntry | None = None
+    ) -> Awaitable[bool]:
+        """Keep it as it is now; False when state, stage and tries are not those of `was`."""
+        ...
+
     # Questions about quality.
 
-    def add_question(self, row: QuestionRow, audit: AuditEntry | None = None) -> Awaitable[None]:
-        """Keep a new question; it is open from now on."""
+    def add_question(self, row: QuestionRow, audit: AuditEntry | None = None) -> Awaitable[bool]:
+        """Keep a new question, open from now on; False, and nothing, where its id was there."""
         ...
 
     def questions(self, count: int, only_open: bool = False) -> Awaitable[Sequence[QuestionRow]]:

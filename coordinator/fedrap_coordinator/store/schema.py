@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA = 12  # migrations.py brings older databases here
+SCHEMA = 13  # migrations.py brings older databases here
 
 metadata = sa.MetaData()
 
@@ -92,6 +92,24 @@ release = sa.Table(
     sa.Column("support", sa.LargeBinary),
 )
 
+rollout = sa.Table(  # releases that went, or go, to some devices first
+    "rollout",
+    metadata,
+    sa.Column("id", sa.LargeBinary(16), primary_key=True),
+    sa.Column("source", sa.String(4000), nullable=False),
+    sa.Column("shares", sa.String(400), nullable=False),  # numbers with spaces between them
+    sa.Column("tolerance", sa.Float, nullable=False),
+    sa.Column("started_at", sa.Float, nullable=False),
+    sa.Column("state", sa.String(12), nullable=False),
+    sa.Column("base", sa.Integer),
+    sa.Column("version", sa.Integer),
+    sa.Column("stage", sa.Integer, nullable=False),
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("reason", sa.String(400), nullable=False),
+    sa.Column("ended_at", sa.Float),
+    sa.Column("going", sa.Integer, unique=True),  # 1, then NULL: one at a time
+)
+
 learner = sa.Table(  # state of the sequence part with a release, in pieces
     "learner",
     metadata,
@@ -121,6 +139,7 @@ release_fact = sa.Table(  # what stays known of a release after its body was dro
     sa.Column("whole_bytes", sa.BigInteger, nullable=False),
     sa.Column("delta_bytes", sa.BigInteger),
     sa.Column("updates", sa.LargeBinary(32)),  # digest of those it was made from
+    sa.Column("staged", sa.LargeBinary(16)),  # the roll-out that it is staged by; NULL: for all
 )
 _made = release_fact.c.restores.is_(None)
 sa.Index(  # a step is released once

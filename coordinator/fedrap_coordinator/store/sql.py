@@ -28,6 +28,7 @@ from fedrap_coordinator.store import (
     sql_items,
     sql_questions,
     sql_releases,
+    sql_rollouts,
     sql_rounds,
 )
 from fedrap_coordinator.store.engine import (
@@ -311,6 +312,11 @@ class SqlStore:
     add_answer = transaction(sql_questions.add_answer)
     note_question = transaction(sql_questions.note_question)
     end_question = transaction(sql_questions.end_question)
+
+    add_rollout = transaction(sql_rollouts.add_rollout)
+    rollouts = reading(sql_rollouts.rollouts)
+    rollout = reading(sql_rollouts.rollout)
+    move_rollout = transaction(sql_rollouts.move_rollout)
 
     add_items = transaction(sql_items.add_items)
     import_items = transaction(sql_items.import_items)

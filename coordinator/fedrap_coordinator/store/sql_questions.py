@@ -17,22 +17,21 @@ from fedrap_coordinator.domain.questions import (
 from fedrap_coordinator.domain.records import AuditEntry
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store import sql_devices
+from fedrap_coordinator.store.engine import insert_once
 from fedrap_coordinator.store.sql_admin import audited
 from fedrap_core.wire.problems import Problem
 
 _OPEN = (QuestionState.OPEN.value, QuestionState.SUMMING.value)
 
 
-def add_question(db: sa.Connection, row: QuestionRow, audit: AuditEntry | None = None) -> None:
-    """Keep a new question."""
-    db.execute(
-        t.question.insert().values(
-            id=row.id, signed=row.signed, seal_id=row.seal_id, asked_at=row.asked_at,
-            ends_at=row.ends_at, most=row.most, budget=row.budget, purpose=row.purpose,
-            state=row.state.value, answers=row.answers, total=row.total,
-        )
+def add_question(db: sa.Connection, row: QuestionRow, audit: AuditEntry | None = None) -> bool:
+    """Keep a new question; where there is one of that id, nothing happens at all."""
+    fresh = insert_once(
+        db, t.question, id=row.id, signed=row.signed, seal_id=row.seal_id, asked_at=row.asked_at,
+        ends_at=row.ends_at, most=row.most, budget=row.budget, purpose=row.purpose,
+        state=row.state.value, answers=row.answers, total=row.total,
     )  # fmt: skip
-    audited(db, audit, None)
+    return audited(db, audit, True) if fresh else False
 
 
 def questions(db: sa.Connection, count: int, only_open: bool = False) -> Sequence[QuestionRow]:

@@ -14,10 +14,12 @@ from fedrap_coordinator.domain.records import (
     ReleaseRow,
     StoredRelease,
 )
+from fedrap_coordinator.domain.rollouts import Rollout
 from fedrap_coordinator.domain.rounds import OVER, Phase
 from fedrap_coordinator.errors import AlreadyReleased
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.sql_admin import audited
+from fedrap_coordinator.store.sql_rollouts import keep_rollout
 from fedrap_core.wire.authority import read_entry
 
 _OVER = tuple(phase.value for phase in OVER)
@@ -50,6 +52,7 @@ def insert_release(db: sa.Connection, release: StoredRelease) -> None:
                 whole_bytes=facts.whole_bytes,
                 delta_bytes=facts.delta_bytes,
                 updates=release.updates or None,
+                staged=release.staged or None,
             )
         )
         _append(db, [release.entry] if release.entry else [])
@@ -103,11 +106,17 @@ def log(db: sa.Connection, since: int, count: int) -> tuple[Sequence[bytes], byt
     return found, b"" if head is None else bytes(head)
 
 
+def for_everybody(version: sa.Column[int]) -> sa.ColumnElement[bool]:
+    """Is this the version of a release that is not staged?"""
+    f = t.release_fact.c
+    return ~sa.exists().where(f.version == version, f.staged.is_not(None))
+
+
 def release(db: sa.Connection, version: int | None) -> StoredRelease | None:
-    """A version of C, or the latest."""
-    query = t.release.select().order_by(t.release.c.version.desc()).limit(1)
-    if version is not None:
-        query = query.where(t.release.c.version == version)
+    """A version of C, or the latest that is for everybody."""
+    v = t.release.c.version
+    query = t.release.select().order_by(v.desc()).limit(1)
+    query = query.where(for_everybody(v) if version is None else v == version)
     row = db.execute(query).first()
     if row is None:
         return None
@@ -120,6 +129,7 @@ def release(db: sa.Connection, version: int | None) -> StoredRelease | None:
     return StoredRelease(
         row.version, row.step, row.devices, row.body, row.gram, restores, facts, row.support,
         bytes(entry), updates=b"" if known is None else bytes(known.updates or b""),
+        staged=b"" if known is None else bytes(known.staged or b""),
     )  # fmt: skip
 
 
@@ -128,6 +138,7 @@ def roll_back(
     release: StoredRelease,
     audit: AuditEntry | None = None,
     lost: Sequence[bytes] = (),
+    rollout: Rollout | None = None,
 ) -> None:
     """An earlier C under a new version; what was collected for the one before is destroyed."""
     r = t.round_.c
@@ -144,6 +155,7 @@ def roll_back(
             .values(phase=Phase.ABANDONED.value, closed_at=release.facts.made_at)
         )
         db.execute(t.update.update().where(t.update.c.round_id == round_id).values(body=None))
+    keep_rollout(db, rollout)
     audited(db, audit, None)
 
 
@@ -169,7 +181,15 @@ def release_history(db: sa.Connection, count: int) -> Sequence[ReleaseRow]:
     kept = sa.exists().where(t.release.c.version == f.c.version).label("kept")
     rows = db.execute(sa.select(f, kept).order_by(f.c.version.desc()).limit(count))
     return [
-        ReleaseRow(row.version, row.step, row.devices, row.restores, _facts(row), bool(row.kept))
+        ReleaseRow(
+            row.version,
+            row.step,
+            row.devices,
+            row.restores,
+            _facts(row),
+            bool(row.kept),
+            bytes(row.staged or b""),
+        )
         for row in rows
     ]
 

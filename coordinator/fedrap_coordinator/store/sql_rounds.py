@@ -15,10 +15,12 @@ from fedrap_coordinator.domain.decisions import (
     SubmissionResult,
 )
 from fedrap_coordinator.domain.records import Charge, RoundRow, StoredRelease
+from fedrap_coordinator.domain.rollouts import Rollout
 from fedrap_coordinator.domain.rounds import OVER, Phase, Round, RoundCounts
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store import sql_devices
-from fedrap_coordinator.store.sql_releases import insert_release
+from fedrap_coordinator.store.sql_releases import for_everybody, insert_release
+from fedrap_coordinator.store.sql_rollouts import keep_rollout
 
 _OVER = tuple(phase.value for phase in OVER)
 # What every batch asks is built once: building cost as much as running it.
@@ -77,8 +79,9 @@ def current_round(db: sa.Connection) -> tuple[Round, bytes] | None:
 
 
 def progress(db: sa.Connection) -> tuple[tuple[Round, bytes] | None, int | None]:
-    """The round that is not over, and the number of the latest release."""
-    return current_round(db), db.scalar(sa.select(sa.func.max(t.release.c.version)))
+    """The round that is not over, and the number of the latest release that is for everybody."""
+    v = t.release.c.version
+    return current_round(db), db.scalar(sa.select(sa.func.max(v)).where(for_everybody(v)))
 
 
 def rounds(db: sa.Connection, count: int) -> Sequence[RoundRow]:
@@ -211,9 +214,15 @@ def sealed_after(
     return [(row.device_id, row.body) for row in db.execute(query)]
 
 
-def add_release(db: sa.Connection, release: StoredRelease, round_id: bytes | None) -> None:
+def add_release(
+    db: sa.Connection,
+    release: StoredRelease,
+    round_id: bytes | None,
+    rollout: Rollout | None = None,
+) -> None:
     """Keep a version of C; its round is over in the same transaction."""
     insert_release(db, release)
+    keep_rollout(db, rollout)
     if round_id is not None:
         set_phase(db, round_id, Phase.RELEASED, None, release.facts.made_at or None)
         sql_devices.settle(db, round_id)

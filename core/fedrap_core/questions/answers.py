@@ -7,8 +7,10 @@ list, or the scalars in force) and g_i that of the lines compared with it, a blo
 
     p·[1]   g   p·g^2   then for each i:   d_i = g_i - g   p·d_i^2          p = 1/4
 
-The first number counts devices. Squares are there for the sampling error of the means, and weigh
-little because they need not be exact. All of it has norm S at most, whatever the gains are:
+Of a staged release there is one block with g the mean lead over the release that it is beside, in
+[-1, 1], and nothing compared with it. The first number counts devices. Squares are there for the
+sampling error of the means, and weigh little because they need not be exact. All of it has norm S
+at most, whatever the gains are:
 
     S^2 = blocks·(p^2 + 1 + p^2 + compared·(1 + p^2))
 
@@ -29,7 +31,8 @@ from fedrap_core.errors import NotFinite, WrongShape
 
 ROUGH = 0.25  # p
 Vector = npt.NDArray[np.float64]
-Gains = Sequence[float]  # of the first line, then of those compared with it; in [0, 1]
+# Of the first line, then of those compared with it, in [0, 1]; then the shares of the buckets.
+Gains = Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,13 @@ class Layout:
     blocks: int  # what a device may speak of at once
     groups: int  # of which it is in one
     compared: int  # lines beside the first
+    signed: bool = False  # the first is a difference itself, in [-1, 1]
+    buckets: int = 0  # shares after each block, which add up to 1; see lists.py
 
     @property
     def width(self) -> int:
         """Numbers of one block in one group."""
-        return 3 + 2 * self.compared
+        return 3 + 2 * self.compared + self.buckets
 
     @property
     def size(self) -> int:
@@ -53,7 +58,7 @@ class Layout:
     @property
     def clip(self) -> float:
         """S, the largest norm that gains can give an answer."""
-        squares = 1.0 + 2.0 * ROUGH**2 + self.compared * (1.0 + ROUGH**2)
+        squares = 1.0 + 2.0 * ROUGH**2 + self.compared * (1.0 + ROUGH**2) + (self.buckets > 0)
         return math.sqrt(self.blocks * squares)
 
     def vector(self, gains: Sequence[Gains | None], group: int) -> Vector:
@@ -67,13 +72,15 @@ class Layout:
         return answer.ravel()
 
     def _block(self, lines: Gains) -> Vector:
-        if len(lines) != 1 + self.compared:
+        if len(lines) != 1 + self.compared + self.buckets:
             raise ValueError("a gain for each line is expected")
-        first, *others = np.clip(np.asarray(lines, dtype=np.float64), 0.0, 1.0)
+        lines, shares = lines[: 1 + self.compared], lines[1 + self.compared :]
+        lowest = -1.0 if self.signed else 0.0
+        first, *others = np.clip(np.asarray(lines, dtype=np.float64), lowest, 1.0)
         block = [ROUGH, first, ROUGH * first**2]
         for other in others:
             block += [other - first, ROUGH * (other - first) ** 2]
-        return np.array(block)
+        return np.array([*block, *shares])
 
     def clipped(self, answer: Vector) -> Vector:
         """An answer of any device, scaled down to norm S where it lies above."""

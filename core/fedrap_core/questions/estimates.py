@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from fedrap_core.questions.answers import ROUGH, Layout, Vector
 Z95 = 1.959963984540054
 LEAD = 0.3  # see `pick`
 NOISE_LEAD = 1.5  # standard deviations of noise that a lead must lie above
+Z99 = 2.3263478740408408  # one-sided: a staged release as good as the old is halted 1 time in 100
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,10 @@ def estimate_block(
     devices = float(total[0]) / ROUGH
     if devices < max(1, least):
         return None
-    first = _mean(total[1], total[2], devices, stddev, signed=False)
+    first = _mean(total[1], total[2], devices, stddev, signed=layout.signed)
     differences = tuple(
         _mean(total[at], total[at + 1], devices, stddev, signed=True)
-        for at in range(3, layout.width, 2)
+        for at in range(3, layout.width - layout.buckets, 2)
     )
     return BlockEstimate(devices, first, differences)
 
@@ -103,3 +105,18 @@ def pick(totals: Sequence[float], voters: float, noise: float = 0.0) -> int:
     best = int(np.argmax(totals))
     needed = math.hypot(totals[0] * LEAD / math.sqrt(max(voters, 1.0)), NOISE_LEAD * noise)
     return best if totals[best] > totals[0] + needed else 0
+
+
+class Verdict(StrEnum):
+    """What the mean lead of a staged release says of it."""
+
+    WORSE = "worse"  # beyond its interval
+    SAFE = "safe"  # its interval excludes a harm beyond the tolerance
+    UNCLEAR = "unclear"  # no evidence of harm, and none of its absence
+
+
+def judge(lead: Estimate, tolerance: float) -> Verdict:
+    """A staged release by its mean lead; both ends are one-sided, at 99 %."""
+    if lead.value + Z99 * lead.error < 0:
+        return Verdict.WORSE
+    return Verdict.SAFE if lead.value - Z99 * lead.error > -tolerance else Verdict.UNCLEAR

@@ -21,6 +21,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedrap_core.errors import FedRapError, ForkedLog, MalformedMessage, SignatureInvalid
+from fedrap_core.plan import OFF, Off
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.keys import public_from_point
 from fedrap_core.wire.messages import Delta, Message, Release, ReleaseEntry, Signed
@@ -79,8 +80,16 @@ def open_signed(authority: bytes, signed: Signed, kind: type[M]) -> M:
     return decode(kind, signed.body, _MAX_BYTES)
 
 
-def sign_release(authority: ec.EllipticCurvePrivateKey, release: Release, before: bytes) -> Release:
-    """The same release with its entry, which follows the one of digest `before`."""
+def sign_release(
+    authority: ec.EllipticCurvePrivateKey,
+    release: Release,
+    before: bytes,
+    staged: bytes | Off = OFF,
+) -> Release:
+    """The same release with its entry, which follows the one of digest `before`.
+
+    `staged` is the roll-out that it is staged by, where it is not for every device.
+    """
     raw = encode(
         ReleaseEntry(
             task=release.task,
@@ -94,6 +103,7 @@ def sign_release(authority: ec.EllipticCurvePrivateKey, release: Release, before
             model=release.model,
             withheld=hashlib.sha256(release.withheld).digest(),
             before=before,
+            staged=staged,
         )
     )
     return msgspec.structs.replace(release, entry=sign(authority, _ENTRY + raw) + raw)

@@ -162,11 +162,24 @@ class Accepted(Message, frozen=True, kw_only=True, tag="accepted"):
     digest: Digest
 
 
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """Inside a question: a release that is staged to a share of the devices.
+
+    Which devices those are each of them draws from its own key and `rollout`.
+    """
+
+    rollout: Id16
+    share: Annotated[float, msgspec.Meta(gt=0, le=1)]
+    base: Version  # the full release that it stands beside
+
+
 class Question(Message, frozen=True, kw_only=True, tag="question"):
     """Inside `signed`: what devices are asked of the quality of releases, and what it costs them.
 
     Without variants it is about the gains that devices had under these releases; with them about
-    what each of these scorings would have given under the one release. questions/ has the formulas.
+    what each of these scorings would have given under the one release; with a trial about the lead
+    of the one release, which is staged; with lists about what lists consist of under the one
+    release. questions/ has the formulas.
     """
 
     task: Id16
@@ -174,6 +187,8 @@ class Question(Message, frozen=True, kw_only=True, tag="question"):
     metric: Metric
     releases: Annotated[list[Version], msgspec.Meta(min_length=1, max_length=MOST_RELEASES)]
     variants: Annotated[list[AnyScoring], msgspec.Meta(max_length=MOST_VARIANTS)] | Off = OFF
+    trial: Trial | Off = OFF
+    lists: Annotated[int, msgspec.Meta(ge=8, le=1024)] | Off = OFF  # buckets; see lists.py
     light: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0  # interactions; 0: one group
     noise: Annotated[float, msgspec.Meta(ge=0, le=1e4)]  # z, stddev of the sum's noise / S
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)]
@@ -220,6 +235,7 @@ class ReleaseEntry(Message, frozen=True, kw_only=True, tag="release-entry"):
     model: Digest  # of all its numbers, see releases.model_hash
     withheld: Digest  # SHA-256 of the bytes that say which rows are withheld
     before: Digest  # of the entry before it; zeros for the first
+    staged: Id16 | Off = OFF  # the roll-out that it is staged by; OFF: it is for every device
 
 
 class Log(Message, frozen=True, kw_only=True, tag="log"):

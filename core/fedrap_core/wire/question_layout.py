@@ -19,10 +19,17 @@ def layout_of(question: Question) -> Layout:
     """The layout of its answers.
 
     Raises:
-        MalformedMessage: it asks for one variant alone, for variants of several releases, or for a
-            release twice.
+        MalformedMessage: it asks for one variant alone, for variants of several releases, for a
+            release twice, or for something else beside a trial or a look at lists.
     """
     variants = variants_of(question)
+    if question.trial is not OFF or question.lists is not OFF:
+        both = question.trial is not OFF and question.lists is not OFF
+        if both or variants or question.light or len(question.releases) != 1:
+            raise MalformedMessage("a trial, or a look at lists, is of one release and of it alone")
+        if question.lists is OFF:
+            return Layout(1, 1, 0, signed=True)
+        return Layout(1, 1, 0, buckets=question.lists)
     if len(variants) == 1 or (variants and len(question.releases) > 1):
         raise MalformedMessage("candidates are two or more, of one release")
     if len(set(question.releases)) != len(question.releases):

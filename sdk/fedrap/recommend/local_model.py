@@ -23,6 +23,7 @@ from fedrap_core.items import ItemIds
 from fedrap_core.model import CommonItems, History
 from fedrap_core.paper.problem import PaperState, first_state
 from fedrap_core.plan import AnyScoring, PaperScoring, trend_weight
+from fedrap_core.questions.lists import POPULAR
 from fedrap_core.ranking import Ranked, allowed_rows, diversified, similar, top_k
 from fedrap_core.wire.releases import served_rows
 
@@ -114,6 +115,12 @@ class LocalModel:
             return None
         own = self._scorer(before, trained).rank_of(row, allowed)
         return own, int(np.count_nonzero(allowed[:row]))
+
+    def popular_share(self, items: Sequence[str]) -> float:
+        """How much of a list is among the most popular of what may be shown."""
+        last = POPULAR * int(np.count_nonzero(self._shown))
+        before = [int(np.count_nonzero(self._shown[:row])) for row in self._rows(items)]
+        return sum(place < last for place in before) / max(1, len(items))
 
     def history(self, interactions: Sequence[Interaction]) -> History:
         """The interactions with items that C has a row for, newest first.

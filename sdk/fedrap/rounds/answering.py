@@ -4,6 +4,9 @@ Everybody gets the same list of questions, without a device id. A device answers
 moment of the question's time that only it can compute, whatever it has to say by then: neither the
 fact nor the hour of an answer tells anything about the user. As with a round, the ledger's entry
 and the bytes are kept before anything leaves, and the same bytes are sent again after a crash.
+
+A question of a staged release is answered by all devices as well; those in its share, which each
+draws for itself, fetch that release and use it beside the full one until a newer full one comes.
 """
 
 from __future__ import annotations
@@ -17,17 +20,23 @@ from fedrap.errors import UpdateRefused
 from fedrap.rounds import ledger
 from fedrap.rounds.ledger import Entry, Floor
 from fedrap.rounds.runner import check_receipt, opened
+from fedrap.rounds.state import RoundSnapshot
+from fedrap.rounds.sync import trusted_entry
 from fedrap.transport import Transport
 from fedrap.transport.credentials import Credentials, Signer
-from fedrap_core.errors import FedRapError
+from fedrap_core.errors import BrokenModel, FedRapError, SignatureInvalid
 from fedrap_core.paper.sampling import private_stream
+from fedrap_core.plan import OFF
 from fedrap_core.questions.answers import Vector, pack
+from fedrap_core.wire import problems
+from fedrap_core.wire.authority import check_leads, check_release
 from fedrap_core.wire.codec import encode
-from fedrap_core.wire.messages import Accepted, Question, Signed
+from fedrap_core.wire.messages import Accepted, Question, Release, Signed, Trial
 from fedrap_core.wire.question_layout import layout_of
 from fedrap_core.wire.seal import seal_answer
 
 LATEST = 0.9  # of its time, at which the last devices answer; they may come a while later
+TRIED = 0.6  # of its time, before which no device speaks of a staged release: it has to be used
 
 
 class QuestionState(Protocol):
@@ -47,6 +56,19 @@ class QuestionState(Protocol):
 
     def commit_answer(self, question: bytes, body: bytes, entry: Entry) -> bool:
         """The ledger's entry and the outgoing bytes at once; False without consent."""
+
+    def snapshot(self) -> RoundSnapshot:
+        """The full release that is held, among others."""
+
+    def staged_version(self) -> int | None:
+        """The version of the staged release that is held beside the full one, if any."""
+
+    def adopt_staged(self, base: RoundSnapshot, message: Release) -> None:
+        """Use a staged release beside the full one of `base`, if that is still held.
+
+        Raises:
+            BrokenModel: it is damaged, hostile, or not of the same items as the full one.
+        """
 
     def forget_answer(self, question: bytes) -> None:
         """An answer that was received, or refused for good."""
@@ -73,8 +95,11 @@ class Answering:
             await self._send(name, left)
         answered = 0
         for signed in (await self.transport.questions()).questions:
-            question = self._due(signed, entries, now)
+            question = self._open(signed, now)
             if question is None:
+                continue
+            await self._join(question)
+            if not self._is_due(question, entries, now):
                 continue
             entry = Entry(0, question.question, question.noise, question.delta, now, question=True)
             body = await asyncio.to_thread(self._sealed, question)
@@ -85,16 +110,46 @@ class Answering:
             answered += 1
         return answered
 
-    def _due(self, signed: Signed, entries: Sequence[Entry], now: float) -> Question | None:
-        """The question, if this device answers it now."""
+    def _open(self, signed: Signed, now: float) -> Question | None:
+        """The question, if it is for this device at all."""
         question = opened(self.authority, signed, Question)
         if question.task != self.credentials.task or now >= question.ends_at:
             return None
-        if not is_answerable(question):
-            return None
+        return question if is_answerable(question) else None
+
+    def _is_due(self, question: Question, entries: Sequence[Entry], now: float) -> bool:
+        """Does this device answer it now?"""
         if ledger.why_not_answer(entries, question, self.floor, now) is not None:
-            return None
-        return question if now >= answer_time(self.credentials.private_key, question) else None
+            return False
+        return now >= answer_time(self.credentials.private_key, question)
+
+    async def _join(self, question: Question) -> None:
+        """Where this device is in the share of a staged release, fetch that and use it.
+
+        Raises:
+            BrokenModel, SignatureInvalid, ForkedLog: it is not what the authority staged.
+        """
+        trial, version = question.trial, question.releases[0]
+        if trial is OFF or self.state.staged_version() == version:
+            return
+        device = self.state.snapshot()
+        held = trusted_entry(device, self.authority)
+        if not held or device.release_version != trial.base:
+            return  # the next sync brings the full release that it stands beside
+        if not in_share(self.credentials.private_key, trial):
+            return
+        try:
+            message = await self.transport.release_of(version)
+        except UpdateRefused as refused:
+            if refused.problem is problems.NOT_FOUND:  # it ended a moment ago
+                return
+            raise
+        if message.task != self.credentials.task or message.version != version:
+            raise BrokenModel("another release than the one that is staged")
+        if check_release(self.authority, message).staged != trial.rollout:
+            raise SignatureInvalid(f"release {version} is not staged by this roll-out")
+        check_leads(held, [message.entry])
+        await asyncio.to_thread(self.state.adopt_staged, device, message)
 
     def _sealed(self, question: Question) -> bytes:
         plaintext = pack(self.state.answer(question))
@@ -116,7 +171,15 @@ class Answering:
 def answer_time(private_key: bytes, question: Question) -> float:
     """When this device answers, in seconds since 1970: spread evenly, and told to nobody."""
     (uniform,) = private_stream(private_key, b"question " + question.question)(1)
-    return question.asked_at + LATEST * float(uniform) * (question.ends_at - question.asked_at)
+    first = 0.0 if question.trial is OFF else TRIED
+    place = first + (LATEST - first) * float(uniform)
+    return question.asked_at + place * (question.ends_at - question.asked_at)
+
+
+def in_share(private_key: bytes, trial: Trial) -> bool:
+    """Is this device among those that a release is staged to? The same at each larger share."""
+    (uniform,) = private_stream(private_key, b"trial " + trial.rollout)(1)
+    return bool(uniform < trial.share)
 
 
 def is_answerable(question: Question) -> bool:

@@ -92,6 +92,7 @@ class RoundSnapshot:
     catalogue: ItemList  # the items this device knows of
     trained: PaperState | None  # u and D as rounds of `paper` left them
     read_history: Callable[[], History]  # of the same moment; called when a round needs it
+    staged: bytes = b""  # the entry of the staged release that is held beside it, if any
 
     @cached_property
     def history(self) -> History:

@@ -15,7 +15,8 @@ from fedrap.errors import UpdateRefused
 from fedrap.recommend.attributes import AttributesHead, ItemAttributes
 from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.transport import Transport
-from fedrap_core.errors import BrokenModel, ForkedLog
+from fedrap_core.errors import BrokenModel, ForkedLog, SignatureInvalid
+from fedrap_core.plan import OFF
 from fedrap_core.wire import problems
 from fedrap_core.wire.attributes import check_attributes, check_page, page_digests
 from fedrap_core.wire.authority import (
@@ -77,8 +78,11 @@ async def _adopt(
     credentials = device.credentials
     if credentials is not None and message.task != credentials.task:
         raise BrokenModel("a release of another task")
-    check_release(authority, message)
+    if check_release(authority, message).staged is not OFF:
+        raise SignatureInvalid(f"release {message.version} is staged, and not for every device")
     held = trusted_entry(device, authority)
+    if held and device.staged:  # what was seen of the log since
+        held = device.staged
     if held and entry_digest(held) != entry_digest(message.entry):
         await _check_follows(transport, held, message.entry)
     catalogue = device.catalogue

@@ -21,7 +21,7 @@ import numpy as np
 from fedrap.errors import InvalidArgument, StoreBusy, StoreClosed, StoreDamaged
 from fedrap.recommend.attributes import NO_ATTRIBUTES, AttributesHead, ItemAttributes
 from fedrap.recommend.kinds import Kinds
-from fedrap.recommend.local_model import LocalModel
+from fedrap.recommend.local_model import LocalModel, Wish
 from fedrap.recommend.measuring import Gains, measured, variant_gains
 from fedrap.recommend.release import ItemList, ReleaseHeader, head_of, read_release
 from fedrap.results import Interaction
@@ -35,6 +35,7 @@ from fedrap.storage.history import InteractionLog, Retention
 from fedrap.storage.moving import Moved
 from fedrap.storage.release_codec import (
     ATTRIBUTES,
+    STAGED,
     CatalogueHead,
     TrainedBlock,
     attribute_blocks,
@@ -45,13 +46,17 @@ from fedrap.storage.release_codec import (
     load_catalogue,
     load_common,
     pack_trained,
+    staged_names,
     unpack_trained,
 )
 from fedrap.transport.credentials import Credentials
 from fedrap_core.errors import BrokenModel, MalformedMessage
 from fedrap_core.model import History
 from fedrap_core.paper.problem import PaperState
+from fedrap_core.plan import OFF
 from fedrap_core.questions.answers import Vector
+from fedrap_core.questions.lists import LONGEST, shares_of
+from fedrap_core.wire.authority import entry_digest, read_entry
 from fedrap_core.wire.keys import new_private_key, private_to_bytes
 from fedrap_core.wire.messages import Delta, Question, Release
 from fedrap_core.wire.question_layout import layout_of, variants_of
@@ -200,7 +205,7 @@ class DeviceState:
     def _load_release(self) -> None:
         """C and the catalogue; where a part is missing, the next sync fetches them anew."""
         store = self._store
-        self._catalogue, self._model = ItemList(), None
+        self._catalogue, self._model, self._staged = ItemList(), None, None
         head = store.get("catalogue", CatalogueHead)
         header = store.get("held", ReleaseHeader)
         try:
@@ -208,10 +213,30 @@ class DeviceState:
             if header is not None:
                 common = load_common(header, self._catalogue, lambda name: store.get(name, bytes))
                 self._model = LocalModel(header, common, self._catalogue, kinds=self._kinds)
+                self._staged = self._load_staged(self._model)
         except (StoreDamaged, BrokenModel, MalformedMessage) as error:
             self._catalogue = ItemList()
             for name in ("held", "catalogue"):
                 store.set_block_aside(name, f"the release cannot be used ({error})")
+
+    def _load_staged(self, full: LocalModel) -> LocalModel | None:
+        """The staged release beside the full one; where a part is missing there is none."""
+        header = self._store.get(f"{STAGED}held", ReleaseHeader)
+        if header is None or read_entry(header.entry).before != entry_digest(full.entry):
+            return None
+        try:
+            common = load_common(
+                header, self._catalogue, lambda name: self._store.get(STAGED + name, bytes)
+            )
+        except (StoreDamaged, BrokenModel) as error:
+            self._store.set_block_aside(f"{STAGED}held", f"it cannot be used ({error})")
+            return None
+        return LocalModel(header, common, self._catalogue, full.ids, self._kinds)
+
+    def _in_use(self) -> LocalModel | None:
+        """What is recommended from: a staged release only while the user lets it be measured."""
+        staged = self._staged is not None and consents.may_measure(self._consents)
+        return self._staged if staged else self._model
 
     def now(self) -> float:
         """Seconds of wall time."""
@@ -232,7 +257,7 @@ class DeviceState:
                 self._credentials,
                 self._entries,
                 len(self._outbox),
-                self._model,
+                self._in_use(),
                 self._personal,
                 self._trained,
                 self._dropped,
@@ -265,6 +290,7 @@ class DeviceState:
                 catalogue=self._catalogue,
                 trained=self._trained,
                 read_history=lambda: _history(model, interactions),
+                staged=b"" if self._staged is None else self._staged.entry,
             )
 
     def close(self, seconds: float = 2.0) -> None:
@@ -332,6 +358,7 @@ class DeviceState:
             in_order = self._interactions.add(self._store.add_interactions(dated), dated)
             if not in_order and self._model is not None:
                 self._model = self._model.anew()
+                self._staged = None if self._staged is None else self._staged.anew()
             self._expire()
 
     def _expire(self) -> None:
@@ -367,6 +394,7 @@ class DeviceState:
             blocks["hidden"] = []
         self._store.forget_interactions(gone, blocks, updates=by_the_user, aside=everything)
         self._interactions, self._model = left, model
+        self._staged = None if self._staged is None else self._staged.anew()
         self._personal, self._trained = personal, trained
         if by_the_user:
             self._outbox = ()
@@ -573,8 +601,38 @@ class DeviceState:
             blocks["gains"] = gains
             if known is None:
                 blocks |= catalogue_blocks(catalogue)
+            if self._staged is not None:  # promoted or taken back: either way it is over
+                blocks |= dict.fromkeys(staged_names(self._staged.common))
             self._store.put_all(blocks)
             self._model, self._catalogue, self._gains = model, catalogue, gains
+            self._staged = None
+
+    def staged_version(self) -> int | None:
+        """The version of the staged release that is held beside the full one, if any."""
+        with self._lock:
+            return _version(self._staged)
+
+    def adopt_staged(self, base: RoundSnapshot, message: Release) -> None:
+        """Use a staged release beside the full one of `base`, if that is still held.
+
+        Raises:
+            BrokenModel: it is damaged, hostile, or not of the same items as the full one.
+        """
+        full = self._model
+        if full is None or _version(full) != base.release_version:
+            return
+        if message.size != full.common.size:
+            raise BrokenModel("a staged release of other items than the full one")
+        common = read_release(message, None, base.catalogue)
+        staged = LocalModel(head_of(message), common, base.catalogue, full.ids, self._kinds)
+        with self._lock:
+            if _version(self._model) != base.release_version:
+                return
+            gains = self._gains.adopted(self._interactions.newest_number)
+            kept = kept_blocks(message, common)
+            blocks = {STAGED + name: block for name, block in kept.items()}
+            self._store.put_all({**blocks, "gains": gains})
+            self._staged, self._gains = staged, gains
 
     def measure(self) -> None:
         """Look at the interactions that were not looked at yet, if the user agreed to that.
@@ -584,11 +642,13 @@ class DeviceState:
         with self._lock:
             if self._model is None or not self.may_measure():
                 return
-            model, gains, trained = self._model, self._gains, self._trained
+            full, model = self._model, self._in_use() or self._model
+            gains, trained = self._gains, self._trained
             numbered = self._interactions.numbered()
-        found = measured(gains, model, numbered, trained)
+        beside = None if model is full else full
+        found = measured(gains, model, numbered, trained, beside)
         with self._lock:
-            if found is gains or self._gains is not gains or self._model is not model:
+            if found is gains or self._gains is not gains or self._model is not full:
                 return
             self._store.put("gains", found)
             self._gains = found
@@ -600,6 +660,11 @@ class DeviceState:
             numbered = self._interactions.numbered()
         layout, variants = layout_of(question), variants_of(question)
         group = int(layout.groups > 1 and len(numbered) > question.light)
+        if question.trial is not OFF:
+            lead = gains.pair(question.releases[0]).mean
+            return layout.vector([None if lead is None else (lead,)], group)
+        if question.lists is not OFF:
+            return layout.vector([self._list_now(question, question.lists)], group)
         if not variants:
             found = [gains.of(one).means(question.metric) for one in question.releases]
             return layout.vector(found, group)
@@ -607,6 +672,19 @@ class DeviceState:
             return layout.vector([None], group)
         means = variant_gains(gains, model, numbered, trained, variants, question.metric)
         return layout.vector([means], group)
+
+    def _list_now(self, question: Question, buckets: int) -> list[float] | None:
+        """How popular the first of this device's list are, and which buckets they fall into."""
+        known = self.contents()
+        if known.model is None or [known.model.common.version] != question.releases:
+            return None
+        wish = Wish(LONGEST, hidden=known.hidden)
+        found = known.model.recommend(known.interactions, known.trained, wish)
+        items = [one.item for one in found]
+        if not items or not known.model.step > 0:
+            return None
+        shares = shares_of(items, question.question, buckets)
+        return [known.model.popular_share(items), *shares.tolist()]
 
     def pending_answers(self) -> Sequence[tuple[bytes, bytes]]:
         """Answers that were prepared and not yet received: (question, bytes)."""

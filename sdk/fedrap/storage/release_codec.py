@@ -30,6 +30,7 @@ CHUNK = 16_384  # rows of C in one record
 PIECE = 500_000  # bytes of ids in one record
 ATTRIBUTES = "attributes"
 C, OUTPUTS, OFFSETS = "c", "so", "sd"  # names of chunks, each followed by its number
+STAGED = "staged "  # before the names of a release that is held beside the full one
 
 
 class CatalogueHead(msgspec.Struct, frozen=True):
@@ -55,6 +56,13 @@ def kept_blocks(message: Release | Delta, common: CommonItems) -> dict[str, obje
         for number in _chunks(part.size, body.offset_rows if delta else None):
             blocks[f"{OFFSETS}/{number}"] = _pack(part.offsets, number)
     return blocks
+
+
+def staged_names(common: CommonItems) -> list[str]:
+    """The names of all that the store has of a staged release."""
+    parts = (C,) if common.sequence is None else (C, OUTPUTS, OFFSETS)
+    numbers = _chunks(common.size, None)
+    return [f"{STAGED}held", *(f"{STAGED}{part}/{n}" for part in parts for n in numbers)]
 
 
 def load_common(

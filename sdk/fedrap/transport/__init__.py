@@ -53,6 +53,10 @@ class Transport(Protocol):
         """The signed entries of the releases beyond version `since`."""
         ...
 
+    async def release_of(self, version: int) -> Release:
+        """One version of C, whole; also one that is staged."""
+        ...
+
     async def catalogue(self, start: int) -> Catalogue:
         """The items from row `start` on."""
         ...

@@ -73,6 +73,10 @@ class ConsentedTransport:
         self._check()
         return await self._inner.release(have)
 
+    async def release_of(self, version: int) -> Release:
+        self._check()
+        return await self._inner.release_of(version)
+
     async def log(self, since: int) -> Log:
         self._check()
         return await self._inner.log(since)

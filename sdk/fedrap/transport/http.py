@@ -99,6 +99,10 @@ class HttpTransport:
         kinds: tuple[type[Release] | type[Delta], ...] = (Release, Delta)
         return self._decode(kinds, raw, MAX_RELEASE_BYTES)
 
+    async def release_of(self, version: int) -> Release:
+        raw = await self._call("GET", f"/v1/releases/{version}", b"", {}, MAX_RELEASE_BYTES)
+        return self._decode((Release,), raw, MAX_RELEASE_BYTES)
+
     async def log(self, since: int) -> Log:
         return await self._message(Log, "GET", f"/v1/log?since={since}", b"")
 
@@ -115,7 +119,7 @@ class HttpTransport:
         return await self._call("GET", path, b"", {}, PAGE_BYTES) or b""
 
     async def questions(self) -> Questions:
-        return await self._message(Questions, "GET", "/v1/questions", b"")
+        return await self._message(Questions, "GET", "/v1/questions?all=1", b"")
 
     async def send_answer(self, signer: Signer, question: bytes, body: bytes) -> Signed:
         path = f"/v1/questions/{question.hex()}/answers"

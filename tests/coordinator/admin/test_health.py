@@ -8,6 +8,7 @@ import pytest
 
 from fedrap_coordinator.admin.health import STATES, Seen, health
 from fedrap_coordinator.domain.records import DeviceStates, RoundRow
+from fedrap_coordinator.domain.rollouts import NEXT, Rollout
 from fedrap_coordinator.domain.rounds import Phase, RoundLimits
 
 FINE = Seen(
@@ -19,6 +20,7 @@ FINE = Seen(
     states=DeviceStates(ready=30),
     rows=(),
 )
+ROLLOUT = Rollout(b"r" * 16, NEXT, (0.01, 0.1), 0.05, 1.0)
 
 
 def row(phase: Phase, accepted: int) -> RoundRow:
@@ -34,6 +36,8 @@ def row(phase: Phase, accepted: int) -> RoundRow:
         (replace(FINE, trouble="No space left on device", over=True), "disk-full", "disk"),
         (replace(FINE, has_release=False), "empty", "catalogue is empty"),
         (replace(FINE, over=True), "task-over", "All 50 rounds"),
+        (replace(FINE, rollout=ROLLOUT), "live", ""),
+        (replace(FINE, rollout=ROLLOUT.begun(7, 8)), "rolling-out", "Release 8 is with 0.01 of"),
         (replace(FINE, states=DeviceStates()), "stopped", "No device is enrolled"),
         (
             replace(FINE, states=DeviceStates(spent=40, waiting=12, first_free=26)),

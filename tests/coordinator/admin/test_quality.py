@@ -18,8 +18,8 @@ def a_line(
     )
     return QuestionLine(
         id="ab", state="answered", purpose="ask", metric="ndcg10", releases=[release],
-        variants=[{}] * variants, noise=1.0, epsilon=4.0, answers=500, least=100, most=1000,
-        asked_at=0.0, ends_at=1.0, closed_at=NOW - 86_400.0 * days_ago, results=[result],
+        variants=[{}] * variants, share=None, noise=1.0, epsilon=4.0, answers=500, least=100,
+        most=1000, asked_at=0.0, ends_at=1.0, closed_at=NOW - 86_400.0 * days_ago, results=[result],
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fedrap_coordinator.cli import main
+from fedrap_coordinator.domain.records import StoredRelease
 from fedrap_coordinator.domain.rounds import Round
 from fedrap_coordinator.settings import load
 from fedrap_coordinator.store.sql import SqlStore
@@ -22,7 +23,7 @@ from fedrap_coordinator.store.sql import SqlStore
 INIT = ["init", "--devices", "20000", "--items", "5000"]
 COMMANDS = ["init", "check-config", "serve", "items", "tokens", "status", "keys", "devices"]
 COMMANDS += ["issuers", "admin", "audit", "privacy", "rounds", "releases", "quality", "export"]
-COMMANDS += ["backup", "maintain"]
+COMMANDS += ["backup", "maintain", "rollout"]
 
 
 @pytest.fixture(autouse=True)
@@ -251,3 +252,40 @@ def test_a_missing_extra_says_what_to_install(
     monkeypatch.setattr(importlib.util, "find_spec", without)
     assert main(["status"]) == 2
     assert "pip install fedrap-coordinator" in sentence(capsys)
+
+
+def test_a_roll_out_is_begun_looked_at_and_halted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["rollout", "status"]) == 0
+    assert "nothing was rolled out yet" in capsys.readouterr().out
+    assert main(["rollout", "start"]) == 2
+    assert "nothing was learnt yet" in sentence(capsys)
+    assert main(["rollout", "halt"]) == 2
+    assert "no roll-out goes on" in sentence(capsys)
+
+    async def learn() -> None:
+        store = SqlStore(f"sqlite:///{tmp_path / 'fedrap.sqlite'}")
+        await store.open()
+        await store.add_release(StoredRelease(2, 1, 9, b"numbers", None), None)
+        await store.close()
+
+    asyncio.run(learn())
+    assert main(["rollout", "start", "--change", "ridge"]) == 2
+    assert "NAME=VALUE is expected" in sentence(capsys)
+    assert main(["rollout", "start", "--share", "0.05", "--share", "0.5"]) == 0
+    said = capsys.readouterr().out
+    assert "next, waiting" in said
+    assert "5.000%" in said
+    assert main(["rollout", "start"]) == 2
+    assert "goes on" in sentence(capsys)
+    assert main(["rollout", "promote"]) == 2
+    assert "nothing is staged" in sentence(capsys)
+    assert main(["rollout", "halt", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["state"], found["stages"][1]["share"]) == ("halted", 0.5)
+    assert main(["audit"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["action"], row["outcome"]) for row in rows[-3:]] == [
+        ("rollout-start", "done"), ("rollout-start", "refused"), ("rollout-halt", "done"),
+    ]  # fmt: skip

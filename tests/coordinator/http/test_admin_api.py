@@ -48,6 +48,7 @@ CALLS: dict[str, tuple[str, str, Any]] = {
     "retire-items": ("POST", "/admin/v1/items/retire", {"items": ["item-1"]}),
     "roll-back": ("POST", "/admin/v1/releases/rollback", {"version": 1}),
     "ask": ("POST", "/admin/v1/questions", {"metric": "mrr", "days": 2.0}),
+    "roll-out": ("POST", "/admin/v1/rollouts", {"shares": [0.1]}),
     "note-quality": ("POST", "/admin/v1/quality", {"version": 1, "metric": "hr", "value": 0.1}),
 }
 

@@ -13,7 +13,9 @@ from fedrap_core.errors import NotFinite, WrongShape
 from fedrap_core.questions.answers import Layout, pack, unpack
 from fedrap_core.questions.gains import METRICS, MOST_COUNTED, ReleaseGains, gains_of
 
-layouts = st.builds(Layout, st.integers(1, 8), st.integers(1, 2), st.integers(0, 15))
+layouts = st.builds(
+    Layout, st.integers(1, 8), st.integers(1, 2), st.integers(0, 15), signed=st.booleans()
+)
 share = st.floats(0, 1)
 
 

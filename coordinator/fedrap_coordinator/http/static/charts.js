@@ -101,7 +101,7 @@ export function timeChart({ bars, title, show, width = 640, height = 170 }) {
 export function lineChart({ points, title, show, top = null, kind = "", width = 300, height = 130 }) {
   const svg = canvas(width, height, title);
   const frame = { x: 50, y: 8, width: width - 60, height: height - 32 };
-  const high = top ?? ceiling(Math.max(...points.map((point) => point.value), 1e-9));
+  const high = top ?? ceiling(Math.max(...points.map((point) => point.high ?? point.value), 1e-9));
   axis(svg, frame, high, show);
   const first = points[0].at;
   const far = Math.max(1, points.at(-1).at - first);
@@ -116,6 +116,12 @@ export function lineChart({ points, title, show, top = null, kind = "", width = 
     svg.append(draw("path", { class: "under", d: `M${corners[0][0]},${floor} L${path} L${corners.at(-1)[0]},${floor} Z` }));
     svg.append(draw("path", { class: `trace ${kind}`, d: `M${path}` }));
   }
+  points.forEach((point, index) => {  // how sure it is, where that is known
+    if (point.low === undefined) return;
+    const [x] = corners[index];
+    const ends = [point.low, point.high].map((value) => corner({ at: point.at, value: Math.max(0, value) })[1]);
+    svg.append(draw("path", { class: `trace ${kind}`, d: `M${x},${ends[0]} L${x},${ends[1]}` }));
+  });
   corners.forEach(([x, y], index) => {
     const dot = draw("circle", { class: `dot ${kind}`, cx: x, cy: y, r: index === corners.length - 1 ? 4 : 2 });
     dot.append(draw("title", {}, points[index].title));

@@ -69,7 +69,7 @@ function draw(overview) {
   // What takes focus or a scroll position is drawn anew only when it has changed.
   keep("history", [overview.rounds, sections.chosenRound()], () => { sections.showHistory(overview, () => draw(latest)); sections.showRefusals(overview); });
   keep("common", [overview.releases, overview.quality, sections.compared()], () => sections.showCommon(overview, () => draw(latest)));
-  keep("quality", [overview.quality, overview.questions], () => sections.showQuality(overview));
+  keep("quality", [overview.quality, overview.questions, overview.rollouts], () => sections.showQuality(overview));
   keep("devices", [overview.devices, overview.privacy.spent], () => sections.showDevices(overview));
   keep("catalogue", overview.catalogue, () => { sections.showCatalogue(overview); });
   if (catalogue !== overview.catalogue.version) { catalogue = overview.catalogue.version; findItems(); }

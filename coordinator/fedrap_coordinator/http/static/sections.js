@@ -5,7 +5,7 @@ import { facts, make, put, quiet, room, table } from "./elements.js";
 import { ago, bytes, clock, count, epsilon, percent, reason, small, span } from "./words.js";
 
 export function showFigures(o) {
-  const latest = o.releases[0];
+  const latest = o.releases.find((release) => !release.staged);
   const total = o.privacy.rounds.total;
   const entries = [
     ["Release", latest ? `v${latest.version}` : "none", latest ? ago(latest.made_at, o.at) : "the catalogue is empty"],
@@ -230,7 +230,7 @@ export function showRefusals(o) {
 }
 
 export function showCommon(o, redraw) {
-  const latest = o.releases[0];
+  const latest = o.releases.find((release) => !release.staged);
   if (!latest) { put("common", quiet("There is no release yet: the catalogue is empty.")); return; }
   const oldest = [...o.releases].reverse();
   const point = (value, show) => (r) => ({ at: r.version, value: value(r), title: `v${r.version}: ${show(value(r))}` });
@@ -248,7 +248,7 @@ export function showCommon(o, redraw) {
   const rows = o.releases.map((r) => ({ cells: [
     `v${r.version}`, count(r.step), r.restores ? `v${r.restores} again` : r.step ? count(r.devices) : "start",
     r.made_at ? clock(r.made_at) : "–", count(r.items), percent(r.zeros), bytes(r.whole_bytes), bytes(r.delta_bytes),
-    r.kept ? "kept" : "dropped",
+    r.staged ? "staged" : r.kept ? "kept" : "dropped",
   ] }));
   put("common",
     make("div", { class: "line" },
@@ -269,15 +269,15 @@ const interval = (f) => `${f.value.toFixed(3)} (${f.low.toFixed(3)} to ${f.high.
 
 // What devices said of releases, the newest answer last: [{release, metric, mean, uplift}].
 function answered(o) {
-  return o.questions.filter((q) => !q.variants.length).flatMap((q) => q.results
+  return o.questions.filter((q) => !q.variants.length && q.share === null).flatMap((q) => q.results
     .filter((r) => r.group === "all" && r.mean)
     .map((r) => ({ release: r.release, metric: q.metric, mean: r.mean, below: r.compared[0], devices: r.devices })))
     .reverse();
 }
 
 function answers(o) {
-  const found = answered(o), open = o.questions.filter((q) => q.state === "open");
-  const words = open.map((q) => quiet(`Asked: ${q.metric}, ${q.answers} answers so far; nothing is shown before the end.`));
+  const found = answered(o), open = o.questions.filter((q) => q.state === "open" && q.share === null);
+  const words = open.map((q) => quiet(`Asked: ${q.about_lists ? "what lists consist of" : q.metric}, ${q.answers} answers so far; nothing is shown before the end.`));
   if (!found.length) return words;
   const last = found.at(-1), same = found.filter((q) => q.metric === last.metric).sort((a, b) => a.release - b.release);
   const uplift = { value: -last.below.value, low: -last.below.high, high: -last.below.low };
@@ -285,14 +285,42 @@ function answers(o) {
     make("div", { class: "line" }, make("span", { class: "big" }, last.mean.value.toFixed(3)),
       make("span", { class: "quiet" }, `${last.metric} at v${last.release}, as ${Math.round(last.devices)} devices said`)),
     quiet(`95 % interval ${interval(last.mean)}; above the popular list by ${interval(uplift)}`),
+    ...groups(o),
     lineChart({
-      points: same.map((q) => ({ at: q.release, value: q.mean.value, title: `v${q.release}: ${interval(q.mean)}` })),
+      points: same.map((q) => ({
+        at: q.release, value: q.mean.value, low: q.mean.low, high: q.mean.high, title: `v${q.release}: ${interval(q.mean)}`,
+      })),
       show: (n) => n.toFixed(2), title: `${last.metric} by version, as devices said`, width: room("quality"),
     })), ...words];
 }
 
+// Light and heavy users apart, of the newest question that asked for them.
+function groups(o) {
+  const asked = o.questions.find((q) => q.results.some((r) => r.group === "light"));
+  if (!asked) return [];
+  return asked.results.filter((r) => r.group === "light" || r.group === "heavy").map((r) =>
+    quiet(`${r.group} users at v${r.release}: ${r.mean ? interval(r.mean) : "too few to be shown"}`));
+}
+
+function listFigures(o) {
+  const asked = o.questions.find((q) => q.lists);
+  if (!asked) return [];
+  const { popular, items, release } = asked.lists;
+  return [quiet(`Lists at v${release}: ${interval(popular)} of them are popular items; as varied as ` +
+    `${count(Math.round(items.value))} (${count(Math.round(items.low))} to ${count(Math.round(items.high))}) items, all as frequent.`)];
+}
+
+function rollOuts(o) {
+  return o.rollouts.map((r) => make("div", {},
+    make("div", { class: "line" }, make("span", { class: "big" }, r.state),
+      make("span", { class: "quiet" }, r.version === null ? `roll-out of ${r.source}` : `roll-out of v${r.version} beside v${r.base}`)),
+    r.reason ? quiet(r.reason) : null,
+    ...r.stages.map((s) => quiet(`${percent(s.share)} of devices: ${s.state}, ${count(s.answers)} answers` +
+      (s.lead ? `, lead ${interval(s.lead)} of ${Math.round(s.devices)} devices` : "")))));
+}
+
 export function showQuality(o) {
-  const asked = answers(o);
+  const asked = [...rollOuts(o), ...answers(o), ...listFigures(o)];
   if (!o.quality.length && !asked.length) {
     put("quality", quiet("Not known yet. Ask devices with ",
       make("code", {}, "fedrap-coordinator quality ask"), ", or note what you measured elsewhere with ",
