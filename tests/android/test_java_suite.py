@@ -19,7 +19,7 @@ from tests.android.java_build import (
     find_java,
 )
 
-CORE_BYTES = 260_000  # with lines in stack traces; 250_000 is the aim, and it has 259,886
+CORE_BYTES = 250_000  # with lines in stack traces
 # The coordinator's step on C; and what devices in Java do not do yet: to answer questions about
 # quality, and to make reports of `split`.
 NOT_FOR_A_DEVICE = {"answers", "learn_step", "split"}

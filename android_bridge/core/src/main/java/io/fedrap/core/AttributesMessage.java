@@ -1,7 +1,6 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
-import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashSet;
 
@@ -10,7 +9,7 @@ final class AttributesMessage {
     static final int DIGEST = 32;
     private static final int MOST_BYTES = 4 * 1024 * 1024;
     private static final byte[] ENTRY =
-            "fedrap/1 attributes-entry\n".getBytes(StandardCharsets.US_ASCII);
+            Bytes.ascii("fedrap/1 attributes-entry\n");
 
     final byte[] entry; // a signature and an AttributesEntry
     final byte[] pages; // 32 bytes each, in order
@@ -32,7 +31,7 @@ final class AttributesMessage {
      * @throws FedRapException SIGNATURE_INVALID: not signed, or other pages than the authority signed.
      */
     AttributesEntry checked(byte[] authority) {
-        int from = Math.min(entry.length, Signing.SIGNATURE_BYTES);
+        int from = Math.min(entry.length, Signer.SIGNATURE_BYTES);
         byte[] raw = Arrays.copyOfRange(entry, from, entry.length);
         AttributesEntry signed;
         try {
@@ -44,7 +43,7 @@ final class AttributesMessage {
         }
         if (authority != null) {
             byte[] signature = Arrays.copyOf(entry, from);
-            Signing.verify(P256.publicKey(authority), Bytes.join(ENTRY, raw), signature);
+            Signer.verify(P256.publicKey(authority), Bytes.join(ENTRY, raw), signature);
         }
         if (!Arrays.equals(Bytes.sha256(pages), signed.pages)) {
             throw unsigned("other pages of attributes than were signed");

@@ -38,6 +38,7 @@ public final class Config {
     boolean freshWhenLost;
     ErrorListener onError = error -> {};
     LocalTrainer trainer = new JvmTrainer();
+    String trainerReason = "plain Java is the default of a device";
     Proof.Source attest;
     DoubleSupplier clock = () -> System.currentTimeMillis() / 1e3;
     HttpCall.Limits limits = HttpCall.Limits.DEFAULT;
@@ -255,6 +256,7 @@ public final class Config {
     /** What computes rounds; plain Java unless said. */
     public Config trainer(LocalTrainer trainer) {
         this.trainer = Arguments.present("trainer", trainer, Arguments.CALLABLE);
+        this.trainerReason = "the caller asked for it";
         return this;
     }
 

@@ -42,6 +42,7 @@ final class DeviceState {
     private List<Ledger.Entry> entries;
     private Map<String, Double> personal;
     private long nonce;
+    private long dropped; // rounds whose numbers ran away
     private double toldAt; // when the coordinator said to wait
     private double toldToWait; // seconds
     private String refused = ""; // what was refused until somebody does something; empty: nothing
@@ -92,6 +93,8 @@ final class DeviceState {
         personal = SetAside.read(store, "personal", StateCodec::personal);
         List<?> last = SetAside.read(store, "nonce", raw -> numbers(raw, Long.class));
         nonce = last.isEmpty() ? 0 : (Long) last.get(0);
+        List<?> ran = SetAside.read(store, "dropped", raw -> numbers(raw, Long.class));
+        dropped = ran.isEmpty() ? 0 : (Long) ran.get(0);
         List<?> told = SetAside.read(store, "told", DeviceState::told);
         toldAt = (Double) told.get(0);
         toldToWait = (Double) told.get(1);
@@ -140,7 +143,7 @@ final class DeviceState {
         }
         byte[] header = store.get(ReleaseHeader.HEAD);
         if (header != null) {
-            ReleaseHeader release = ReleaseHeader.decode(header);
+            ReleaseHeader release = new ReleaseHeader(header);
             if (release.size > catalogue.count) {
                 throw FedRapException.damaged("C has more rows than the catalogue items");
             }
@@ -432,6 +435,18 @@ final class DeviceState {
         return next;
     }
 
+    /** How many rounds gave numbers that were not finite, and were dropped. */
+    synchronized long dropped() {
+        checkUsable();
+        return dropped;
+    }
+
+    synchronized void countDropped() {
+        checkUsable();
+        put("dropped", StateCodec.list(dropped + 1), false);
+        dropped++;
+    }
+
     synchronized List<Ledger.Entry> entries() {
         checkUsable();
         return new ArrayList<>(entries);
@@ -477,13 +492,13 @@ final class DeviceState {
      *
      * <p>False, and nothing is kept, when the user has taken the consent back meanwhile.
      */
-    synchronized boolean commitRound(Prepared prepared) {
+    synchronized boolean commitRound(Ledger.Entry entry, byte[] body) {
         checkUsable();
         if (!consented()) {
             return false;
         }
         List<Ledger.Entry> all = new ArrayList<>(entries);
-        all.add(prepared.entry);
+        all.add(entry);
         Map<String, Double> parts =
                 model == null
                         ? Collections.<String, Double>emptyMap()
@@ -491,7 +506,7 @@ final class DeviceState {
         Map<String, byte[]> values = new LinkedHashMap<>();
         values.put("ledger", StateCodec.ledger(all));
         values.put("personal", StateCodec.personal(parts));
-        values.put(OUTBOX + Bytes.hex(prepared.round), prepared.body);
+        values.put(OUTBOX + Bytes.hex(entry.round), body);
         store.commit(values, true);
         entries = all;
         personal = parts;
@@ -538,20 +553,20 @@ final class DeviceState {
      * @throws FedRapException BROKEN_MODEL: damaged or hostile; the old one stays in use.
      */
     void adopt(ReleaseMessage message, ItemList items, LocalModel old) {
-        if (message.delta != null && old == null) {
+        if (message.isDelta() && old == null) {
             throw new FedRapException(
                     Kind.BROKEN_MODEL, "a delta, but this device holds no release");
         }
-        if (message.size() > items.count) { // before anything is made of the size that it states
+        if (message.size > items.count) { // before anything is made of the size that it states
             throw FedRapException.broken(
-                    message.size() + " rows, but the catalogue has " + items.count + " items");
+                    message.size + " rows, but the catalogue has " + items.count + " items");
         }
         SharedMatrix common =
-                message.release != null ? SharedMatrix.of(message.release) : old.common.apply(message.delta);
+                message.isDelta() ? old.common.apply(message) : SharedMatrix.of(message);
         boolean same = old != null && items == catalogue();
         LocalModel fresh;
         try {
-            fresh = new LocalModel(ReleaseHeader.of(message), common, items, same ? old.ids : null, kinds);
+            fresh = new LocalModel(new ReleaseHeader(message), common, items, same ? old.ids : null, kinds);
         } catch (FedRapException error) {
             if (error.kind() != Kind.MALFORMED_MESSAGE) {
                 throw error;

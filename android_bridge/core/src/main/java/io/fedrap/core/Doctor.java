@@ -30,41 +30,24 @@ final class Doctor {
 
     /** Look at a store without changing it: at a copy. */
     Diagnosis examine() {
-        return guarded(() -> look(copied(COPY)));
+        return guarded(false);
     }
 
     /** Make a store that opens, of what can be read; the files stay as they were in {@code damaged}. */
     Diagnosis repair() {
-        return guarded(
-                () -> {
-                    Diagnosis before = look(copied(COPY));
-                    if (before.opens && before.findings.isEmpty()) {
-                        return before;
-                    }
-                    SealedStore.openChanged(new FolderFiles(copied(COPY)), keys).close();
-                    Diagnosis after = look(new File(folder, COPY));
-                    if (!after.opens) {
-                        throw FedRapException.damaged(after.findings.get(0));
-                    }
-                    copied(DAMAGED);
-                    replace(new File(folder, COPY));
-                    return after;
-                });
-    }
-
-    private interface Work {
-        Diagnosis done() throws IOException;
+        return guarded(true);
     }
 
     /** With the lock of the store, so that nobody else has it. */
-    private Diagnosis guarded(Work work) {
+    private Diagnosis guarded(boolean mend) {
         if (!new File(folder, Snapshot.NAME).exists()) {
             throw FedRapException.damaged("there is no store in " + folder);
         }
         try {
             StoreLock lock = StoreLock.take(folder);
             try {
-                return work.done();
+                Diagnosis before = look(copied(COPY));
+                return mend && !(before.opens && before.findings.isEmpty()) ? mended() : before;
             } finally {
                 delete(new File(folder, COPY));
                 lock.close();
@@ -72,6 +55,17 @@ final class Doctor {
         } catch (IOException error) {
             throw SealedStore.unusable(error);
         }
+    }
+
+    private Diagnosis mended() throws IOException {
+        SealedStore.openChanged(new FolderFiles(copied(COPY)), keys).close();
+        Diagnosis after = look(new File(folder, COPY));
+        if (!after.opens) {
+            throw FedRapException.damaged(after.findings.get(0));
+        }
+        copied(DAMAGED);
+        replace(new File(folder, COPY));
+        return after;
     }
 
     private Diagnosis look(File copy) {

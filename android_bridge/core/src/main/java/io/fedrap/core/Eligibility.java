@@ -27,6 +27,8 @@ public final class Eligibility {
     public static final String OLD_OFFER = "old-offer";
     /** A plan or a release of a method that this library does not compute. */
     public static final String UNSUPPORTED_METHOD = "unsupported-method";
+    /** The numbers of a round were not finite, and it was dropped. */
+    public static final String DIVERGED = "diverged";
     public static final String ALREADY_RUNNING = "already-running";
     /** {@code stop()} or {@code close()} cut it short; it resumes where it was. */
     public static final String STOPPED = "stopped";

@@ -2,7 +2,6 @@ package io.fedrap.core;
 
 import java.io.ByteArrayOutputStream;
 import java.io.File;
-import java.io.FileOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.DateTimeException;
@@ -37,23 +36,15 @@ final class Export {
             throws IOException {
         Map<String, String> texts = new LinkedHashMap<>();
         texts.put("README.txt", README);
-        texts.put("interactions.json", JsonText.of(interactions(state)));
-        texts.put("hidden.json", JsonText.of(new ArrayList<Object>(state.hidden())));
-        texts.put("consents.json", JsonText.of(consents(state)));
-        texts.put("ledger.json", JsonText.of(ledger(state)));
-        texts.put("personal_items.json", JsonText.of(Collections.singletonMap("score_parts", state.personal())));
-        texts.put("identity.json", JsonText.of(identity(state)));
-        texts.put("status.json", JsonText.of(describe(status)));
-        File part = new File(file.getPath() + ".part");
-        try {
-            byte[] zip = zipped(texts);
-            write(part, passphrase == null ? zip : Moving.seal(zip, passphrase));
-            java.nio.file.Files.move(
-                    part.toPath(), file.toPath(), java.nio.file.StandardCopyOption.ATOMIC_MOVE,
-                    java.nio.file.StandardCopyOption.REPLACE_EXISTING);
-        } finally {
-            java.nio.file.Files.deleteIfExists(part.toPath());
-        }
+        texts.put("interactions.json", Json.text(interactions(state)));
+        texts.put("hidden.json", Json.text(new ArrayList<Object>(state.hidden())));
+        texts.put("consents.json", Json.text(consents(state)));
+        texts.put("ledger.json", Json.text(ledger(state)));
+        texts.put("personal_items.json", Json.text(Collections.singletonMap("score_parts", state.personal())));
+        texts.put("identity.json", Json.text(identity(state)));
+        texts.put("status.json", Json.text(describe(status)));
+        byte[] zip = zipped(texts);
+        FolderFiles.writePrivate(file, passphrase == null ? zip : Moving.seal(zip, passphrase));
         List<String> names = Collections.unmodifiableList(new ArrayList<>(texts.keySet()));
         return new Exported(file, names, status.interactions, file.length());
     }
@@ -68,14 +59,6 @@ final class Export {
             }
         }
         return made.toByteArray();
-    }
-
-    private static void write(File part, byte[] raw) throws IOException {
-        try (FileOutputStream file = new FileOutputStream(part)) {
-            FolderFiles.makePrivate(part); // while it is still empty
-            file.write(raw);
-            file.getFD().sync();
-        }
     }
 
     private static List<Object> interactions(DeviceState state) {
@@ -126,7 +109,8 @@ final class Export {
                 "consented", one.consented, "fetching", one.fetching, "enrolled", one.enrolled,
                 "interactions", one.interactions, "personal_items", one.personalItems,
                 "release", one.release, "rounds", one.rounds, "epsilon", one.epsilon,
-                "pending", one.pending, "trainer", one.trainer, "blocked_by", one.blockedBy,
+                "pending", one.pending, "dropped", one.dropped, "trainer", one.trainer,
+                "trainer_reason", one.trainerReason, "blocked_by", one.blockedBy,
                 "privacy", privacy, "hidden", one.hidden, "set_aside", one.setAside);
     }
 

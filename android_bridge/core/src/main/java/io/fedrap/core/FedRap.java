@@ -352,7 +352,7 @@ public final class FedRap implements Closeable {
         String blocked = session.blockedBy();
         blocked = blocked != null ? blocked : session.distrusted();
         blocked = blocked != null ? blocked : session.refused();
-        return new Status(state, config.trainer.name(), blocked, reset);
+        return new Status(state, config, blocked, reset);
     }
 
     /**

@@ -53,7 +53,7 @@ final class LocalModel {
         for (int row = this.ids.size(); row < shown.length; row++) {
             shown[row] = false;
         }
-        for (int row : LittleEndian.integers(catalogue.retired)) {
+        for (int row : Bytes.integers(catalogue.retired)) {
             if (row >= 0 && row < shown.length) {
                 shown[row] = false;
             }
@@ -152,13 +152,12 @@ final class LocalModel {
         }
         UserRepresentation mine = representation(interactions);
         SequenceUser other = part(interactions);
-        int wanted = wish.diversity == 0 ? wish.n : DIVERSE * wish.n;
-        Boosted best = best(mine, other, wanted, allowed, wish);
+        int wanted = (int) Math.min(wish.diversity == 0 ? wish.n : (long) DIVERSE * wish.n, common.size());
+        Ranking ranked = best(mine, other, wanted, allowed, wish);
         if (wish.diversity > 0) {
-            best = best.diversified(common, wish.n, wish.diversity);
+            ranked = ranked.diversified(common, wish.n, wish.diversity);
         }
         List<Recommendation> found = new ArrayList<>();
-        Ranking ranked = best.ranked;
         for (int i = 0; i < ranked.rows.length; i++) {
             int row = ranked.rows[i];
             List<Reason> why =
@@ -166,7 +165,7 @@ final class LocalModel {
             found.add(
                     new Recommendation(
                             ids.name(row), ranked.shared[i], ranked.personal[i], ranked.sequence[i],
-                            ranked.popularity[i], ranked.trend[i], best.added[i], why));
+                            ranked.popularity[i], ranked.trend[i], ranked.added[i], why));
         }
         return found;
     }
@@ -220,27 +219,28 @@ final class LocalModel {
     }
 
     /** The n best that pass the test; it is asked of more and more of them until there are enough. */
-    private Boosted best(
+    private Ranking best(
             UserRepresentation mine, SequenceUser other, int n, boolean[] allowed, Wish wish) {
         if (wish.filter == null) {
-            return Boosted.of(common, mine, other, n, allowed, added(wish, allowed));
+            return Ranking.of(common, mine, other, n, allowed, added(wish, allowed));
         }
         Map<Integer, Double> added = added(wish, allowed);
-        List<Integer> passed = new ArrayList<>();
+        int[] passed = new int[Math.min(n, allowed.length)];
+        int count = 0;
         int asked = 0;
-        int count = Math.min(ASKED * n, allowed.length);
+        int most = (int) Math.min((long) ASKED * n, allowed.length);
         while (true) {
-            Boosted found = Boosted.of(common, mine, other, count, allowed, added);
-            int size = found.ranked.rows.length;
+            Ranking found = Ranking.of(common, mine, other, most, allowed, added);
+            int size = found.rows.length;
             for (; asked < size; asked++) {
-                if (passed.size() < n && wish.filter.test(ids.name(found.ranked.rows[asked]))) {
-                    passed.add(asked);
+                if (count < n && wish.filter.test(ids.name(found.rows[asked]))) {
+                    passed[count++] = asked;
                 }
             }
-            if (passed.size() >= n || size < count || count == allowed.length) {
-                return found.take(passed);
+            if (count >= n || size < most || most == allowed.length) {
+                return found.take(Arrays.copyOf(passed, count));
             }
-            count = (int) Math.min((long) ASKED * count, allowed.length);
+            most = (int) Math.min((long) ASKED * most, allowed.length);
         }
     }
 

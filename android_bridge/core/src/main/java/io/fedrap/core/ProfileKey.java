@@ -4,12 +4,10 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
-import java.nio.file.StandardCopyOption;
 import java.security.GeneralSecurityException;
 import java.security.SecureRandom;
+import java.util.Arrays;
 import javax.crypto.Cipher;
-import javax.crypto.spec.GCMParameterSpec;
-import javax.crypto.spec.SecretKeySpec;
 
 /**
  * The key of one profile of several: random bytes, sealed with the key of the app.
@@ -57,22 +55,12 @@ final class ProfileKey implements KeyProvider {
         random.nextBytes(key);
         random.nextBytes(iv);
         byte[] sealed = crypt(Cipher.ENCRYPT_MODE, outer, iv, key, 0);
-        byte[] whole = new byte[IV + sealed.length];
-        System.arraycopy(iv, 0, whole, 0, IV);
-        System.arraycopy(sealed, 0, whole, IV, sealed.length);
-        File part = new File(file.getPath() + ".part");
-        try (java.io.FileOutputStream out = new java.io.FileOutputStream(part)) {
-            FolderFiles.makePrivate(part); // while it is still empty
-            out.write(whole);
-            out.getFD().sync();
-        }
-        Files.move(part.toPath(), file.toPath(), StandardCopyOption.ATOMIC_MOVE);
+        FolderFiles.writePrivate(file, Bytes.join(iv, sealed));
     }
 
     private byte[] crypt(int mode, byte[] outer, byte[] iv, byte[] input, int from)
             throws GeneralSecurityException {
-        Cipher cipher = Cipher.getInstance("AES/GCM/NoPadding");
-        cipher.init(mode, new SecretKeySpec(outer, "AES"), new GCMParameterSpec(128, iv, 0, IV));
+        Cipher cipher = Sealer.gcm(mode, outer, Arrays.copyOf(iv, IV));
         cipher.updateAAD(file.getParentFile().getName().getBytes(StandardCharsets.UTF_8));
         return cipher.doFinal(input, from, input.length - from);
     }

@@ -36,7 +36,7 @@ final class ReleaseSync {
         try {
             adopt(state, transport, message, inUse, authority);
         } catch (FedRapException error) {
-            if (error.kind() != Kind.BROKEN_MODEL || message.delta == null) {
+            if (error.kind() != Kind.BROKEN_MODEL || !message.isDelta()) {
                 throw error;
             }
             ReleaseMessage whole = transport.release(null);
@@ -60,17 +60,17 @@ final class ReleaseSync {
             LocalModel inUse,
             byte[] authority) {
         Credentials credentials = state.credentials();
-        if (credentials != null && !Arrays.equals(message.task(), credentials.task)) {
+        if (credentials != null && !Arrays.equals(message.task, credentials.task)) {
             throw FedRapException.broken("a release of another task");
         }
         Authority.checkRelease(authority, message);
         byte[] held = trusted(inUse, authority);
-        boolean known = Arrays.equals(Authority.digest(held), Authority.digest(message.entry()));
+        boolean known = Arrays.equals(Authority.digest(held), Authority.digest(message.entry));
         if (held.length > 0 && !known) {
-            checkFollows(transport, held, message.entry());
+            checkFollows(transport, held, message.entry);
         }
         ItemList catalogue = state.catalogue();
-        if (catalogue.version < message.catalogue()) {
+        if (catalogue.version < message.catalogue) {
             catalogue = catalogue.extended(transport.catalogue(catalogue.count));
         }
         state.adopt(message, catalogue, inUse);

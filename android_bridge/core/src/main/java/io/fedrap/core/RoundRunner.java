@@ -71,7 +71,7 @@ final class RoundRunner {
     }
 
     private RoundReport join(Credentials credentials) {
-        Signer signer = new Signer(credentials, state::nextNonce);
+        Signer signer = new Signer(credentials, state);
         byte[] authority = Membership.authorityOf(credentials, pinned);
         List<String> left = state.outbox();
         if (!left.isEmpty()) {
@@ -108,23 +108,30 @@ final class RoundRunner {
             Plan plan,
             Credentials credentials,
             LocalModel model) {
-        Prepared prepared;
+        RoundShare share;
+        byte[] body;
         try {
-            prepared = prepare(offer, plan, credentials, model);
+            share = share(plan, model);
+            body = Hpke.update(offer, credentials.device, share.plaintext);
         } catch (FedRapException error) {
             if (error.kind() == Kind.BROKEN_MODEL) {
                 return RoundReport.declined(Eligibility.BROKEN_RELEASE, offer.step);
+            }
+            if (error.kind() == Kind.NOT_FINITE) {
+                state.countDropped();
+                return RoundReport.declined(Eligibility.DIVERGED, offer.step);
             }
             throw cannotFollow(error);
         }
         cancellation.check();
         step("before-commit");
-        if (!state.commitRound(prepared)) { // taken back while the round was being computed
+        Ledger.Entry entry = new Ledger.Entry(offer.step, offer.round, state.now(), plan.privacy);
+        if (!state.commitRound(entry, body)) { // taken back while the round was being computed
             return RoundReport.declined(Eligibility.NO_CONSENT, offer.step);
         }
         step("before-send");
-        send(signer, authority, Bytes.hex(offer.round), prepared.body);
-        return RoundReport.joined(offer.step, prepared.body.length, prepared.loss);
+        send(signer, authority, Bytes.hex(offer.round), body);
+        return RoundReport.joined(offer.step, body.length, share.loss);
     }
 
     /** A slot, waited for; when a release came out in between, fetch it and ask again. */
@@ -152,21 +159,8 @@ final class RoundRunner {
         try {
             return Offer.decode(raw);
         } catch (FedRapException error) {
-            throw notRead(error);
+            throw Authority.notRead(error);
         }
-    }
-
-    private static Accepted receipt(byte[] authority, Signed signed) {
-        byte[] raw = Authority.open(authority, signed, "receipt");
-        try {
-            return Accepted.decode(raw);
-        } catch (FedRapException error) {
-            throw notRead(error);
-        }
-    }
-
-    private static FedRapException notRead(FedRapException error) {
-        return FedRapException.unreachable("not an answer of this protocol: " + error.getMessage(), error);
     }
 
     private static Plan plan(Offer offer) {
@@ -217,19 +211,15 @@ final class RoundRunner {
         return Ledger.whyNot(entries, offer.step, plan, floor, state.now());
     }
 
-    private Prepared prepare(Offer offer, Plan plan, Credentials credentials, LocalModel model) {
-        RoundShare share =
-                RoundShare.compute(
-                        plan, model.common, model.gram(), state.history(), state.now(), trainer,
-                        new SecureRandom());
-        byte[] body = Sealing.seal(offer, credentials.device, share.plaintext);
-        Ledger.Entry entry = new Ledger.Entry(offer.step, offer.round, state.now(), plan.privacy);
-        return new Prepared(offer.round, body, entry, share.loss);
+    private RoundShare share(Plan plan, LocalModel model) {
+        return RoundShare.compute(
+                plan, model.common, model.gram(), state.history(), state.now(), trainer,
+                new SecureRandom());
     }
 
     /** Such as a sealing key that is no point of the curve; a trainer's own fault stays one. */
     private static FedRapException cannotFollow(FedRapException error) {
-        if (!error.isOneOf(Kind.MALFORMED_MESSAGE, Kind.WRONG_SHAPE, Kind.NOT_FINITE)) {
+        if (!error.isOneOf(Kind.MALFORMED_MESSAGE, Kind.WRONG_SHAPE)) {
             return error;
         }
         return FedRapException.unreachable(
@@ -240,18 +230,14 @@ final class RoundRunner {
     private void send(Signer signer, byte[] authority, String round, byte[] body) {
         Signed signed;
         try {
-            signed = transport.sendUpdate(signer, unhex(round), body);
+            signed = transport.sendUpdate(signer, Bytes.unhex(round), body);
         } catch (UpdateRefused refused) {
             if (refused.isFinal()) {
                 state.forgetOutgoing(round);
             }
             throw refused;
         }
-        Accepted answer = receipt(authority, signed);
-        boolean ours = Arrays.equals(answer.round, unhex(round));
-        if (!ours || !Arrays.equals(answer.digest, Bytes.sha256(body))) {
-            throw FedRapException.unreachable("the receipt is for other bytes");
-        }
+        Authority.checkReceipt(authority, signed, Bytes.unhex(round), body);
         watcher.accept("after-send"); // what was answered is forgotten, also when it was stopped
         state.forgetOutgoing(round);
         watcher.accept("after-forget");
@@ -260,13 +246,5 @@ final class RoundRunner {
     private void step(String name) {
         watcher.accept(name);
         cancellation.check();
-    }
-
-    private static byte[] unhex(String text) {
-        byte[] raw = new byte[text.length() / 2];
-        for (int i = 0; i < raw.length; i++) {
-            raw[i] = (byte) Integer.parseInt(text.substring(2 * i, 2 * i + 2), 16);
-        }
-        return raw;
     }
 }

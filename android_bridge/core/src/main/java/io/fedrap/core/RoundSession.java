@@ -313,7 +313,7 @@ final class RoundSession {
         Cancellation mine = newCall();
         Transport transport = transport(mine, FORGETTING);
         try {
-            transport.forget(new Signer(credentials, state::nextNonce));
+            transport.forget(new Signer(credentials, state));
             return null;
         } catch (UpdateRefused refused) {
             return refused.is("not-enrolled") ? null : refused.code();

@@ -62,7 +62,7 @@ final class RoundShare {
 
     /** A number in [0, 1) out of 53 bits of every eight bytes. */
     static double[] fractions(byte[] raw) {
-        LongBuffer whole = LittleEndian.wrap(raw).asLongBuffer();
+        LongBuffer whole = Bytes.wrap(raw).asLongBuffer();
         double[] out = new double[whole.remaining()];
         for (int i = 0; i < out.length; i++) {
             out[i] = (whole.get() >>> 11) * 0x1p-53;

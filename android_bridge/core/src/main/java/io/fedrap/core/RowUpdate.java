@@ -140,7 +140,7 @@ final class RowUpdate {
     /** Length, body, and zeros up to the bucket. */
     static byte[] pad(byte[] body) {
         byte[] out = new byte[bucket(4 + body.length)];
-        LittleEndian.wrap(out).putInt(body.length);
+        Bytes.wrap(out).putInt(body.length);
         System.arraycopy(body, 0, out, 4, body.length);
         return out;
     }

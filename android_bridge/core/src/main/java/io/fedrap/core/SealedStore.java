@@ -27,7 +27,7 @@ final class SealedStore {
     private final FileLayer files;
     private final StoreLock lock; // null in tests of the files alone
     private final KeyProvider keys;
-    private Snapshot.Head head;
+    private Snapshot head;
     private Sealer sealer;
     private Map<String, Changes.Kept> values = new LinkedHashMap<>();
     private Blobs blobs;
@@ -223,7 +223,7 @@ final class SealedStore {
         values = Snapshot.values(head, sealer, raw);
         snapshotBytes = raw.length;
         byte[] journal = files.read(journalName());
-        Journal.Read read =
+        Journal read =
                 Journal.read(
                         sealer, head.generation, journal == null ? new byte[0] : journal, acceptChanged);
         boolean rootless = head.schema == Snapshot.ROOTLESS;
@@ -362,7 +362,7 @@ final class SealedStore {
     /** A failure costs nothing: the journal goes on, and the next commit tries again. */
     private void compactIfPossible() {
         String old = journalName();
-        Snapshot.Head next = head.next();
+        Snapshot next = head.next();
         try {
             snapshotBytes = Snapshot.write(files, next, sealer, values);
         } catch (IOException error) {

@@ -1,8 +1,6 @@
 package io.fedrap.core;
 
-import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 
 /**
  * One release of C as a device holds it: int8 rows with a scale each, never a float copy of all.
@@ -55,7 +53,7 @@ final class SharedMatrix {
      * @throws FedRapException BROKEN_MODEL where sizes disagree, the hash is another, or the numbers
      *     are unusable
      */
-    static SharedMatrix of(Release release) {
+    static SharedMatrix of(ReleaseMessage release) {
         servedRows(release.withheld, release.size);
         QuantizedRows items =
                 QuantizedRows.whole(
@@ -75,7 +73,7 @@ final class SharedMatrix {
      * @throws FedRapException BROKEN_MODEL where the delta is for another version, damaged, or gives
      *     another C than it says: fetch the whole then
      */
-    SharedMatrix apply(Delta delta) {
+    SharedMatrix apply(ReleaseMessage delta) {
         if (delta.since != version || delta.dim != dim() || delta.size < size()) {
             throw FedRapException.broken("a delta from version " + delta.since + "; " + version + " is held");
         }
@@ -106,35 +104,27 @@ final class SharedMatrix {
         if (trend == null) {
             return rows;
         }
-        MessageDigest all = sha256();
-        all.update("fedrap/1 trend".getBytes(StandardCharsets.US_ASCII));
+        MessageDigest all = Bytes.newSha256();
+        all.update(Bytes.ascii("fedrap/1 trend"));
         all.update(rows);
         return all.digest(trend.raw);
     }
 
     private static byte[] hash(QuantizedRows items, SequenceRows part) {
-        MessageDigest digest = sha256();
-        digest.update("fedrap/1 model".getBytes(StandardCharsets.US_ASCII));
-        digest.update(LittleEndian.bytes(new int[] {items.size(), items.dim}));
-        digest.update(LittleEndian.bytes(items.scales));
+        MessageDigest digest = Bytes.newSha256();
+        digest.update(Bytes.ascii("fedrap/1 model"));
+        digest.update(Bytes.bytes(new int[] {items.size(), items.dim}));
+        digest.update(Bytes.bytes(items.scales));
         digest.update(items.values);
         byte[] first = digest.digest();
         if (part == null) {
             return first;
         }
-        MessageDigest both = sha256();
-        both.update("fedrap/1 sequence".getBytes(StandardCharsets.US_ASCII));
+        MessageDigest both = Bytes.newSha256();
+        both.update(Bytes.ascii("fedrap/1 sequence"));
         both.update(first);
         part.hash(both);
         return both.digest();
-    }
-
-    private static MessageDigest sha256() {
-        try {
-            return MessageDigest.getInstance("SHA-256");
-        } catch (NoSuchAlgorithmException error) {
-            throw new IllegalStateException("every platform has SHA-256", error);
-        }
     }
 
     /**

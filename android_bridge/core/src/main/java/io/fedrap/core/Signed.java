@@ -7,7 +7,7 @@ final class Signed {
 
     private Signed(Fields fields) {
         body = fields.bytes("body", 0, 8192);
-        signature = fields.bytes("signature", Signing.SIGNATURE_BYTES, Signing.SIGNATURE_BYTES);
+        signature = fields.bytes("signature", Signer.SIGNATURE_BYTES, Signer.SIGNATURE_BYTES);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

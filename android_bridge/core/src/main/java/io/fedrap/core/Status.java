@@ -37,8 +37,12 @@ public final class Status {
     /** Updates that still have to be sent. */
     public final int pending;
 
+    /** Local rounds whose numbers ran away and that were dropped. */
+    public final long dropped;
     /** What computes rounds. */
     public final String trainer;
+    /** Why that one. */
+    public final String trainerReason;
 
     /** Why a round would not run now: a word of {@link Eligibility}, or null. */
     public final @Nullable String blockedBy;
@@ -49,8 +53,7 @@ public final class Status {
     /** Why the store was started afresh, once, in seconds since 1970 and words; null if it never was. */
     public final @Nullable StoreReset storeReset;
 
-    Status(
-            DeviceState state, String trainer, String blockedBy, StoreReset storeReset) {
+    Status(DeviceState state, Config config, String blockedBy, StoreReset storeReset) {
         java.util.List<Ledger.Entry> entries = state.entries();
         LocalModel model = state.model();
         this.consented = state.consented();
@@ -64,7 +67,9 @@ public final class Status {
         this.rounds = Ledger.chargedSteps(entries);
         this.epsilon = Ledger.epsilon(entries);
         this.pending = state.outbox().size();
-        this.trainer = trainer;
+        this.dropped = state.dropped();
+        this.trainer = config.trainer.name();
+        this.trainerReason = config.trainerReason;
         this.blockedBy = blockedBy;
         Privacy last = null;
         for (Ledger.Entry one : entries) {

@@ -28,7 +28,7 @@ final class UrlTransport implements Transport {
     public byte[] renew(Signer signer, Proof proof, long nonce) {
         byte[] raw = signed(signer, "/v1/renew", Requests.renew(nonce, proof.kind, proof.blob), 0);
         try {
-            return Certificates.renewed(raw);
+            return Certificate.renewed(raw);
         } catch (FedRapException error) {
             throw notOurs(error);
         }
@@ -47,9 +47,7 @@ final class UrlTransport implements Transport {
             return null;
         }
         try {
-            Fields fields = Fields.ofMessage(answer.body, http.largest(), "release", "delta");
-            boolean whole = fields.text("type", 1, 40).equals("release");
-            return whole ? new ReleaseMessage(Release.from(fields)) : new ReleaseMessage(Delta.from(fields));
+            return ReleaseMessage.decode(answer.body, http.largest());
         } catch (FedRapException error) {
             throw notOurs(error);
         }

@@ -58,7 +58,7 @@ class CodecTest {
                 "share",
                 f ->
                         Requests.share(
-                                LittleEndian.integers(f.bytes("rows")),
+                                Bytes.integers(f.bytes("rows")),
                                 ShareReader.rows(f, "values", "scales", 2),
                                 ShareReader.rows(f, "triangle", "triangle_scales", 2),
                                 (int) f.integer("fits", -1, 1),

@@ -33,7 +33,7 @@ public final class DevicesOnStdin {
             } catch (RuntimeException error) {
                 answer = Export.map("error", error.toString());
             }
-            out.println(JsonText.of(answer).replace("\n", ""));
+            out.println(Json.text(answer).replace("\n", ""));
         }
     }
 

@@ -89,6 +89,43 @@ class FedRapTest {
         }
     }
 
+    /** What an app's own trainer makes of a round may run away; nothing of it leaves. */
+    @Test
+    void aRoundThatRanAwayIsDroppedAndCounted() {
+        try (FedRap plain = FedRap.open(config)) {
+            assertEquals("plain Java is the default of a device", plain.status().trainerReason);
+        }
+        config.trainer(
+                new LocalTrainer() {
+                    @Override
+                    public String name() {
+                        return "mine";
+                    }
+
+                    @Override
+                    public List<LocalShare> solve(List<ShareProblem> problems) {
+                        List<LocalShare> shares = new ArrayList<>();
+                        for (ShareProblem one : problems) {
+                            double[] rows = new double[one.count() * one.dim()];
+                            Arrays.fill(rows, Double.NaN);
+                            shares.add(new LocalShare(new double[one.dim()], rows, 1.0));
+                        }
+                        return shares;
+                    }
+                });
+        try (FedRap device = consenting()) {
+            assertEquals(Eligibility.DIVERGED, device.runRound().blockedBy);
+        }
+        try (FedRap device = FedRap.open(config)) {
+            Status status = device.status();
+            assertEquals(1, status.dropped);
+            assertEquals("mine", status.trainer);
+            assertEquals("the caller asked for it", status.trainerReason);
+            assertEquals(0, status.rounds);
+        }
+        assertFalse(coordinator.calls.contains("send"), "" + coordinator.calls);
+    }
+
     @Test
     void bytesThatWereNotAnsweredAreSentAgainAndTheSame() {
         coordinator.failing.put("send", MadeCoordinator.silence());

@@ -85,7 +85,7 @@ class MadeCoordinator implements Transport {
     /** An offer or a receipt, as the authority signs it. */
     byte[] rawSigned(byte[] body) {
         byte[] message = Bytes.join("fedrap/1 signed\n".getBytes(StandardCharsets.US_ASCII), body);
-        return raw("signed", "body", body, "signature", Signing.sign(authority.getPrivate(), message));
+        return raw("signed", "body", body, "signature", Signer.sign(authority.getPrivate(), message));
     }
 
     /** The same release with its entry in the log, after those that were made before. */
@@ -103,7 +103,7 @@ class MadeCoordinator implements Transport {
         entry.put("before", last == null ? new byte[32] : Authority.digest(last.getValue()));
         byte[] raw = MsgPack.encode(entry);
         byte[] prefix = "fedrap/1 release-entry\n".getBytes(StandardCharsets.US_ASCII);
-        byte[] made = Bytes.join(Signing.sign(authority.getPrivate(), Bytes.join(prefix, raw)), raw);
+        byte[] made = Bytes.join(Signer.sign(authority.getPrivate(), Bytes.join(prefix, raw)), raw);
         log.put(version, made);
         release.put("entry", made);
         return release;
@@ -128,11 +128,7 @@ class MadeCoordinator implements Transport {
     @Override
     public ReleaseMessage release(Long have) {
         called("release");
-        return have != null && have == version ? null : new ReleaseMessage(release());
-    }
-
-    private Release release() {
-        return Release.decode(rawRelease(), Integer.MAX_VALUE);
+        return have != null && have == version ? null : ReleaseMessage.decode(rawRelease(), Integer.MAX_VALUE);
     }
 
     /** The bytes of the latest release. */
@@ -156,7 +152,7 @@ class MadeCoordinator implements Transport {
         release.putAll(Export.map(
                 "task", TASK, "version", version, "step", Math.max(0, version - 1), "size", SIZE,
                 "dim", DIM, "catalogue", catalogueVersion, "scoring", Export.map("name", scoring),
-                "model", SharedMatrix.hash(items), "scales", LittleEndian.bytes(items.scales),
+                "model", SharedMatrix.hash(items), "scales", Bytes.bytes(items.scales),
                 "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count)));
         return MsgPack.encode(signed(release));
     }
@@ -197,7 +193,7 @@ class MadeCoordinator implements Transport {
                         "names", attributePages.isEmpty() ? new ArrayList<>() : java.util.Arrays.asList("title", "kind"),
                         "pages", Bytes.sha256(digests));
         byte[] prefix = "fedrap/1 attributes-entry\n".getBytes(StandardCharsets.US_ASCII);
-        byte[] signature = Signing.sign(authority.getPrivate(), Bytes.join(prefix, entry));
+        byte[] signature = Signer.sign(authority.getPrivate(), Bytes.join(prefix, entry));
         return AttributesMessage.decode(
                 raw("attributes", "entry", Bytes.join(signature, entry), "pages", digests));
     }
@@ -242,7 +238,7 @@ class MadeCoordinator implements Transport {
         byte[] plan =
                 MsgPack.encode(
                         Export.map("method", method, "privacy", privacy, "min_updates", minUpdates));
-        byte[] digest = model == null ? release().model : model;
+        byte[] digest = model == null ? ReleaseMessage.decode(rawRelease(), Integer.MAX_VALUE).model : model;
         return raw(
                 "offer", "task", TASK, "round", round, "step", Math.max(step, version), "plan", plan,
                 "release", version, "model", digest, "seal_key", sealKey, "seal_id", new byte[8]);

@@ -18,7 +18,18 @@ final class Received {
         final byte[] certificate;
 
         Renewed(byte[] raw) {
-            certificate = Certificates.renewed(raw);
+            certificate = Certificate.renewed(raw);
+        }
+    }
+
+    /** Of this one it keeps nothing at all. */
+    private static final class Accepted {
+        final byte[] round;
+        final byte[] digest;
+
+        Accepted(byte[][] read) {
+            round = read[0];
+            digest = read[1];
         }
     }
 
@@ -33,7 +44,7 @@ final class Received {
             case "offer":
                 return Offer.decode(raw);
             case "accepted":
-                return Accepted.decode(raw);
+                return new Accepted(Authority.receipt(raw));
             case "signed":
                 return Signed.decode(raw);
             case "release-entry":
@@ -41,9 +52,9 @@ final class Received {
             case "log":
                 return LogPage.decode(raw);
             case "release":
-                return Release.decode(raw, LIMIT);
+                return ReleaseMessage.decode(raw, LIMIT);
             case "delta":
-                return Delta.decode(raw, LIMIT);
+                return ReleaseMessage.decode(raw, LIMIT);
             case "catalogue":
                 return Catalogue.decode(raw, LIMIT);
             case "attributes":

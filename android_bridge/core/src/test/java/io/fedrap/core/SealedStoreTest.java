@@ -211,7 +211,7 @@ class SealedStoreTest {
     @Test
     void aStoreFromBeforeThereWereRootsGetsOneWheneverItsProcessDies() throws IOException {
         FaultyFiles old = new FaultyFiles();
-        Snapshot.Head head = new Snapshot.Head(Snapshot.ROOTLESS, new byte[16], 3);
+        Snapshot head = new Snapshot(Snapshot.ROOTLESS, new byte[16], 3);
         Sealer sealer = new Sealer(KEY.key(true), head.storeName);
         Map<String, Changes.Kept> values = new LinkedHashMap<>();
         values.put("a", new Changes.Kept(text("value")));

@@ -65,7 +65,7 @@ class SolveTest {
                     SharedMatrix common = Made.common(one.inner("model"));
                     double[] theirs = common.take(one.integers("rows"));
                     int[] places =
-                            Boosted.diversified(
+                            Ranking.diversified(
                                     theirs, common.dim(), one.numbers("scores"),
                                     (int) one.integer("n"), one.number("diversity"));
                     assertArrayEquals(one.integers("places"), places);
