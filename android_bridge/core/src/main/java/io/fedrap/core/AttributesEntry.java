@@ -1,11 +1,16 @@
 package io.fedrap.core;
 
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /** What the authority signs of the items' public attributes; pages are there by their digests. */
 final class AttributesEntry {
-    static final int MOST_NAMES = 16;
+    static final int PAGE_BYTES = 1024 * 1024;
+    private static final int MOST_NAMES = 16;
     private static final int MOST_BYTES = 64 * 1024 * 1024;
 
     final byte[] task;
@@ -38,6 +43,49 @@ final class AttributesEntry {
     /** Throws as {@link Fields#ofMessage}. */
     static AttributesEntry decode(byte[] raw) {
         return new AttributesEntry(Fields.ofMessage(raw, 8192, "attributes-entry"));
+    }
+
+    /** The columns of a page: UTF-8 values, a newline behind each (11.2); throws as {@link Fields#ofMessage}. */
+    static List<byte[]> columns(byte[] page) {
+        return Fields.ofMessage(page, PAGE_BYTES, "attribute-page")
+                .binaries("columns", MOST_NAMES, PAGE_BYTES);
+    }
+
+    /**
+     * Returns when this is that page, with the rows that its place says.
+     *
+     * @throws FedRapException BROKEN_MODEL: it is not.
+     */
+    void check(int number, byte[] digest, byte[] raw) {
+        if (!Arrays.equals(Bytes.sha256(raw), digest)) {
+            throw FedRapException.broken("a page of attributes with another digest");
+        }
+        List<byte[]> columns;
+        try {
+            columns = columns(raw);
+            for (byte[] one : columns) {
+                StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(one));
+            }
+        } catch (FedRapException | CharacterCodingException error) {
+            throw FedRapException.broken(
+                    "a page of attributes that cannot be read: " + error.getMessage());
+        }
+        boolean fits = columns.size() == names.size();
+        for (byte[] one : columns) {
+            fits &= newlines(one) == rowsOf(number) && one.length > 0 && one[one.length - 1] == '\n';
+        }
+        if (!fits) {
+            throw FedRapException.broken(
+                    "a page of attributes with other rows or columns than were signed");
+        }
+    }
+
+    private static int newlines(byte[] column) {
+        int count = 0;
+        for (byte one : column) {
+            count += one == '\n' ? 1 : 0;
+        }
+        return count;
     }
 
     /** How many rows that page has. */

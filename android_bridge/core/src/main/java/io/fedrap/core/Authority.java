@@ -205,6 +205,13 @@ final class Authority {
         }
     }
 
+    /** Signed entries of the log in a row, of a page of it; throws as {@link Fields#ofMessage}. */
+    static List<byte[]> logged(byte[] raw) {
+        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "log");
+        fields.bytes("head", 0, ENTRY_BYTES, new byte[0]); // of the latest release, which is fetched anyway
+        return fields.binaries("entries", 200, ENTRY_BYTES);
+    }
+
     static FedRapException forked(String why) {
         return new FedRapException(Kind.FORKED_LOG, why);
     }

@@ -31,7 +31,7 @@ public final class Config {
     boolean anonymous; // releases are fetched also before the user was asked
     boolean attributes; // public ones of the items are fetched too
     boolean tokenOnce; // the token is one text, and no source of fresh ones
-    Ledger.Floor floor = Ledger.Floor.DEFAULT;
+    final Ledger.Floor floor = new Ledger.Floor();
     Retention retention = new Retention(10_000, Double.POSITIVE_INFINITY);
     boolean offline;
     boolean allowHttp;
@@ -40,6 +40,7 @@ public final class Config {
     LocalTrainer trainer = new JvmTrainer();
     String trainerReason = "plain Java is the default of a device";
     Proof.Source attest;
+    Measure measure; // null: no questions are answered
     DoubleSupplier clock = () -> System.currentTimeMillis() / 1e3;
     HttpCall.Limits limits = HttpCall.Limits.DEFAULT;
     Transport transport; // in place of HTTP, for tests
@@ -193,10 +194,13 @@ public final class Config {
      */
     public Config floor(
             int separation, int cap, int minUpdates, double minNoise, double maxEpsilon, double maxClip) {
-        this.floor =
-                new Ledger.Floor(
-                        separation, cap, minUpdates, minNoise, maxEpsilon, maxClip, floor.windowDays,
-                        floor.maxLifetimeEpsilon);
+        floor.separation = separation;
+        floor.cap = cap;
+        floor.minUpdates = minUpdates;
+        floor.minNoise = minNoise;
+        floor.maxEpsilon = maxEpsilon;
+        floor.maxClip = maxClip;
+        floor.check();
         return this;
     }
 
@@ -206,11 +210,16 @@ public final class Config {
      * and 30; a plan without a window counts for a life.
      */
     public Config floorLifetime(double windowDays, double maxLifetimeEpsilon) {
-        Ledger.Floor f = floor;
-        this.floor =
-                new Ledger.Floor(
-                        f.separation, f.cap, f.minUpdates, f.minNoise, f.maxEpsilon, f.maxClip,
-                        windowDays, maxLifetimeEpsilon);
+        floor.windowDays = windowDays;
+        floor.maxLifetimeEpsilon = maxLifetimeEpsilon;
+        floor.check();
+        return this;
+    }
+
+    /** Epsilon of all answers to questions in a window, at the most; 2 by default. */
+    public Config floorQuestions(double maxEpsilon) {
+        floor.maxQuestionEpsilon = maxEpsilon;
+        floor.check();
         return this;
     }
 
@@ -219,7 +228,8 @@ public final class Config {
      * else is as in the default.
      */
     public Config withoutPrivacy(int minUpdates) {
-        return floor(2, 100, minUpdates, 0, Double.POSITIVE_INFINITY, 100);
+        floor(2, 100, minUpdates, 0, Double.POSITIVE_INFINITY, 100);
+        return floorQuestions(Double.POSITIVE_INFINITY);
     }
 
     /**
@@ -257,6 +267,15 @@ public final class Config {
     public Config trainer(LocalTrainer trainer) {
         this.trainer = Arguments.present("trainer", trainer, Arguments.CALLABLE);
         this.trainerReason = "the caller asked for it";
+        return this;
+    }
+
+    /**
+     * What answers questions about quality, for users who agree to that: {@code new Measuring()} of the
+     * module {@code fedrap-measure}. Without it none are answered.
+     */
+    public Config measure(@Nullable Measure measure) {
+        this.measure = measure;
         return this;
     }
 

@@ -20,6 +20,9 @@ import java.util.function.DoubleSupplier;
  */
 final class DeviceState {
     private static final String OUTBOX = "outbox/";
+    private static final String ANSWER = "answer/"; // to a question, still to be sent
+    private static final String GAINS = "gains"; // what a Measure keeps
+    private static final String SINCE = "since";
     private static final String ENROLLING = "enrolling";
     private static final String HIDDEN = "hidden";
     private static final String HEALED = "healed";
@@ -41,6 +44,7 @@ final class DeviceState {
     private KeyPair enrolling; // null once enrolled
     private List<Ledger.Entry> entries;
     private Map<String, Double> personal;
+    private long since; // number of the newest interaction when the release in use was adopted
     private long nonce;
     private long dropped; // rounds whose numbers ran away
     private double toldAt; // when the coordinator said to wait
@@ -91,6 +95,8 @@ final class DeviceState {
         entries = SetAside.read(store, "ledger", StateCodec::ledger);
         ledgerLost = store.get(SetAside.LEDGER_LOST) != null;
         personal = SetAside.read(store, "personal", StateCodec::personal);
+        List<?> when = SetAside.read(store, SINCE, raw -> numbers(raw, Long.class));
+        since = when.isEmpty() ? -1 : (Long) when.get(0);
         List<?> last = SetAside.read(store, "nonce", raw -> numbers(raw, Long.class));
         nonce = last.isEmpty() ? 0 : (Long) last.get(0);
         List<?> ran = SetAside.read(store, "dropped", raw -> numbers(raw, Long.class));
@@ -205,7 +211,9 @@ final class DeviceState {
         List<Integer> kept = history.without(item, one);
         int gone = history.size() - kept.size();
         if (gone > 0) {
-            personal = history.keepOnly(store, kept, personal, emptyOutbox());
+            long newest = history.newest(kept);
+            personal = history.keepOnly(store, kept, personal, withoutGains(emptyOutbox(), newest));
+            since = newest;
         }
         return gone;
     }
@@ -217,10 +225,19 @@ final class DeviceState {
         Map<String, byte[]> more = emptyOutbox();
         more.put(HIDDEN, null);
         more.putAll(SetAside.gone(store));
-        personal = history.keepOnly(store, Collections.<Integer>emptyList(), personal, more);
+        List<Integer> none = Collections.emptyList();
+        personal = history.keepOnly(store, none, personal, withoutGains(more, -1));
+        since = -1;
         hidden = Collections.emptySet();
         setAside = SetAside.all(store);
         return gone;
+    }
+
+    /** Sums cannot be taken apart: those that know of what goes go too, and nothing old counts anew. */
+    private static Map<String, byte[]> withoutGains(Map<String, byte[]> values, long newest) {
+        values.put(GAINS, null);
+        values.put(SINCE, StateCodec.list(newest));
+        return values;
     }
 
     /** Add what another device of the same person had; how many interactions were new. */
@@ -345,6 +362,11 @@ final class DeviceState {
         return !consents.isEmpty() && consents.get(consents.size() - 1).train;
     }
 
+    /** Has the user agreed that this device answers questions, and not taken it back? */
+    synchronized boolean mayMeasure() {
+        return consented() && consents.get(consents.size() - 1).measure;
+    }
+
     /** May releases be fetched? Null when the user was never asked. */
     synchronized Boolean fetching() {
         checkUsable();
@@ -362,7 +384,7 @@ final class DeviceState {
     private void hearWithdrawal() {
         if (withdrawal.isThere()) {
             List<Consent> all = new ArrayList<>(consents);
-            all.add(new Consent(false, false, "taken back by another process", now()));
+            all.add(new Consent(false, false, false, "taken back by another process", now()));
             consents = all;
             Map<String, byte[]> values = emptyOutbox();
             values.put("consents", StateCodec.consents(all));
@@ -372,11 +394,16 @@ final class DeviceState {
     }
 
     /** Add to what the user answered; a withdrawal empties the outbox in the same transaction. */
-    synchronized void keepConsent(boolean recommend, boolean train, String policy) {
+    synchronized void keepConsent(boolean recommend, boolean train, boolean measure, String policy) {
         checkUsable();
         List<Consent> all = new ArrayList<>(consents);
-        all.add(new Consent(recommend, train, policy, now()));
+        all.add(new Consent(recommend, train, measure, policy, now()));
         Map<String, byte[]> values = train ? new LinkedHashMap<>() : emptyOutbox();
+        for (String left : answers()) {
+            if (!measure) {
+                values.put(ANSWER + left, null);
+            }
+        }
         values.put("consents", StateCodec.consents(all));
         store.commit(values, true);
         consents = all;
@@ -393,8 +420,10 @@ final class DeviceState {
 
     private Map<String, byte[]> emptyOutbox() {
         Map<String, byte[]> values = new LinkedHashMap<>();
-        for (String name : store.names(OUTBOX)) {
-            values.put(name, null);
+        for (String begin : new String[] {OUTBOX, ANSWER}) {
+            for (String name : store.names(begin)) {
+                values.put(name, null);
+            }
         }
         return values;
     }
@@ -515,12 +544,71 @@ final class DeviceState {
 
     /** Rounds whose updates still have to be sent, as hex, oldest first. */
     synchronized List<String> outbox() {
+        return left(OUTBOX);
+    }
+
+    /** Questions whose answers still have to be sent, as hex, oldest first. */
+    synchronized List<String> answers() {
+        return left(ANSWER);
+    }
+
+    private List<String> left(String beginning) {
         checkUsable();
         List<String> rounds = new ArrayList<>();
-        for (String name : store.names(OUTBOX)) {
-            rounds.add(name.substring(OUTBOX.length()));
+        for (String name : store.names(beginning)) {
+            rounds.add(name.substring(beginning.length()));
         }
         return rounds;
+    }
+
+    /** The bytes of an answer. */
+    synchronized byte[] answerTo(String question) {
+        checkUsable();
+        return store.get(ANSWER + question);
+    }
+
+    /** An answer that was received, or refused for good. */
+    synchronized void forgetAnswer(String question) {
+        checkUsable();
+        put(ANSWER + question, null, true);
+    }
+
+    /** The ledger's entry and the outgoing bytes at once; false, and nothing is kept, without consent. */
+    synchronized boolean commitAnswer(Ledger.Entry entry, byte[] body) {
+        if (!mayMeasure()) {
+            return false;
+        }
+        List<Ledger.Entry> all = new ArrayList<>(entries);
+        all.add(entry);
+        Map<String, byte[]> values = new LinkedHashMap<>();
+        values.put("ledger", StateCodec.ledger(all));
+        values.put(ANSWER + Bytes.hex(entry.round), body);
+        store.commit(values, true);
+        entries = all;
+        return true;
+    }
+
+    /** What a Measure keeps; null: nothing. */
+    synchronized byte[] measured() {
+        checkUsable();
+        return store.get(GAINS);
+    }
+
+    synchronized void keepMeasured(byte[] raw) {
+        checkUsable();
+        put(GAINS, raw, false);
+    }
+
+    /** The number of each interaction in the store, oldest first. */
+    synchronized long[] numbers() {
+        checkUsable();
+        return history.numbers();
+    }
+
+    /** The number of the newest interaction when the release in use was adopted; -1 where there was none. */
+    synchronized long since() {
+        checkUsable();
+        return since;
     }
 
     /** The bytes of one of them. */
@@ -588,9 +676,12 @@ final class DeviceState {
             if (model != old) {
                 return; // these are changes to a C that is not there any more
             }
+            long newest = history.newest(history.without(null, null));
+            values.put(SINCE, StateCodec.list(newest));
             store.commit(values, true);
             model = fresh;
             catalogue = items;
+            since = newest;
         }
     }
 

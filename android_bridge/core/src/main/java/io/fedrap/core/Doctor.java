@@ -5,6 +5,7 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.util.Collections;
+import java.util.List;
 
 /**
  * What is wrong with a store, and what can be done about it, without any of it being lost.
@@ -16,6 +17,7 @@ import java.util.Collections;
  */
 final class Doctor {
     static final String DAMAGED = "damaged";
+    private static final String RESET = "reset";
     private static final String COPY = "doctor.part";
 
     private final Config config;
@@ -26,6 +28,57 @@ final class Doctor {
         this.config = config;
         this.folder = folder;
         this.keys = keys;
+    }
+
+    /** Opens the device, and starting afresh where nothing opens its store and the app wants that. */
+    FedRap open() {
+        try {
+            return opened();
+        } catch (FedRapException error) {
+            boolean trouble = error.getCause() instanceof IOException; // a disk that is full or away
+            boolean lost = error.kind() == Kind.STORE_LOCKED || error.kind() == Kind.STORE_DAMAGED && !trouble;
+            if (!config.freshWhenLost || !lost) {
+                throw error;
+            }
+            config.onError.heard(error);
+            wipe();
+            SealedStore store = SealedStore.open(folder, keys);
+            byte[] told = StateCodec.list(error.kind().name(), config.clock.getAsDouble());
+            store.commit(Collections.singletonMap(RESET, told), true);
+            return FedRap.opened(store, config, folder);
+        }
+    }
+
+    private FedRap opened() {
+        SealedStore store = SealedStore.open(folder, keys);
+        try {
+            return FedRap.opened(store, config, folder);
+        } catch (RuntimeException error) {
+            store.close();
+            throw error;
+        }
+    }
+
+    private void wipe() {
+        try {
+            StoreLock lock = StoreLock.take(folder);
+            try {
+                StoreFiles.delete(new FolderFiles(folder), keys);
+            } finally {
+                lock.close();
+            }
+        } catch (IOException error) {
+            throw FedRapException.damaged(
+                    "the store cannot be started afresh: " + error.getMessage(), error);
+        }
+    }
+
+    /** That a store was started afresh once, if so. */
+    static StoreReset reset(SealedStore store) {
+        List<?> told = StateCodec.list(store.get(RESET));
+        return told.isEmpty()
+                ? null
+                : new StoreReset(Kind.valueOf((String) told.get(0)), (Double) told.get(1));
     }
 
     /** Look at a store without changing it: at a copy. */

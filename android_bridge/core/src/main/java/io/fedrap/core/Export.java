@@ -72,7 +72,7 @@ final class Export {
     private static List<Object> consents(DeviceState state) {
         List<Object> all = new ArrayList<>();
         for (Consent one : state.consents()) {
-            all.add(map("recommend", one.recommend, "train", one.train, "policy", one.policy, "at", time(one.at)));
+            all.add(map("recommend", one.recommend, "train", one.train, "measure", one.measure, "policy", one.policy, "at", time(one.at)));
         }
         return all;
     }
@@ -82,7 +82,7 @@ final class Export {
         for (Ledger.Entry one : state.entries()) {
             all.add(
                     map(
-                            "step", one.step, "round", one.round, "noise", one.noise, "delta", one.delta,
+                            "step", one.step, "round", one.round, "question", one.question, "noise", one.noise, "delta", one.delta,
                             "at", time(one.at)));
         }
         return all;
@@ -111,6 +111,7 @@ final class Export {
                 "release", one.release, "rounds", one.rounds, "epsilon", one.epsilon,
                 "pending", one.pending, "dropped", one.dropped, "trainer", one.trainer,
                 "trainer_reason", one.trainerReason, "blocked_by", one.blockedBy,
+                "measuring", one.measuring, "answers", one.answers, "answers_epsilon", one.answersEpsilon,
                 "privacy", privacy, "hidden", one.hidden, "set_aside", one.setAside);
     }
 

@@ -22,8 +22,8 @@ final class LocalModel {
     final ReleaseHeader header;
     final SharedMatrix common;
     final ItemIds ids;
-    private final boolean[] shown;
-    private final Kinds kinds;
+    final boolean[] shown; // not to be changed
+    final Kinds kinds;
     private double[] gram; // (k·k) C'C, made when first needed
     private List<Interaction> known; // the history that was looked up last
     private History history;
@@ -42,12 +42,7 @@ final class LocalModel {
         this.common = common;
         this.ids = ids == null ? new ItemIds(catalogue.items) : ids;
         this.shown = SharedMatrix.servedRows(header.withheld, common.size());
-        SequenceScoring mix = header.scoring.sequence;
-        boolean fits =
-                mix == null
-                        || common.sequence != null
-                                && common.sequence.kernelCount() == mix.kernels.count();
-        if (!fits) {
+        if (!fits(header.scoring)) {
             throw FedRapException.broken("a release that is scored with time kernels it does not have");
         }
         for (int row = this.ids.size(); row < shown.length; row++) {
@@ -60,8 +55,15 @@ final class LocalModel {
         }
     }
 
+    /** Does this release have the time kernels of such a scoring? */
+    boolean fits(Scoring scoring) {
+        SequenceScoring mix = scoring.sequence;
+        return mix == null
+                || common.sequence != null && common.sequence.kernelCount() == mix.kernels.count();
+    }
+
     /** Has anybody taught C anything yet, by a method that this library knows? */
-    private boolean isTaught() {
+    boolean isTaught() {
         return header.step > 0 && header.scoring.isSolve();
     }
 
@@ -78,30 +80,34 @@ final class LocalModel {
      */
     synchronized History history(List<Interaction> interactions) {
         if (interactions != known) { // lists are replaced, never changed
-            int[] rows = new int[interactions.size()];
-            double[] weights = new double[rows.length];
-            double[] times = new double[rows.length];
-            int count = 0;
-            for (int i = interactions.size() - 1; i >= 0; i--) {
-                int row = row(interactions.get(i).item);
-                Double counts = kinds.weight(interactions.get(i).kind);
-                if (row >= 0 && counts != null) {
-                    rows[count] = row;
-                    times[count] = interactions.get(i).at;
-                    weights[count++] = counts * interactions.get(i).weight;
-                }
-            }
-            history =
-                    new History(
-                                    Arrays.copyOf(rows, count),
-                                    Arrays.copyOf(weights, count),
-                                    Arrays.copyOf(times, count))
-                            .settled();
+            history = looked(interactions);
             known = interactions;
             representation = null;
             part = null;
         }
         return history;
+    }
+
+    /** The same for any list, which is not remembered. */
+    History looked(List<Interaction> interactions) {
+        int[] rows = new int[interactions.size()];
+        double[] weights = new double[rows.length];
+        double[] times = new double[rows.length];
+        int count = 0;
+        for (int i = interactions.size() - 1; i >= 0; i--) {
+            int row = row(interactions.get(i).item);
+            Double counts = kinds.weight(interactions.get(i).kind);
+            if (row >= 0 && counts != null) {
+                rows[count] = row;
+                times[count] = interactions.get(i).at;
+                weights[count++] = counts * interactions.get(i).weight;
+            }
+        }
+        History found =
+                new History(
+                        Arrays.copyOf(rows, count), Arrays.copyOf(weights, count),
+                        Arrays.copyOf(times, count));
+        return found.settled();
     }
 
     private synchronized UserRepresentation representation(List<Interaction> interactions) {
@@ -317,7 +323,7 @@ final class LocalModel {
     }
 
     /** The row of an item that C has numbers for; -1 for any other. */
-    private int row(String item) {
+    int row(String item) {
         int row = ids.row(item);
         return row < common.size() ? row : -1;
     }

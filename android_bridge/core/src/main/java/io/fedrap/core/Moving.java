@@ -150,7 +150,9 @@ final class Moving {
         if (round.length != 16) {
             throw FedRapException.malformed("the id of a round has 16 bytes");
         }
-        return new Ledger.Entry((Long) one.get("step"), round, noise, delta, seconds(one), null);
+        return new Ledger.Entry(
+                (Long) one.get("step"), round, noise, delta, seconds(one), null,
+                Boolean.TRUE.equals(one.get("question")));
     }
 
     /** Since 1970; version 0.1 wrote a date alone. */

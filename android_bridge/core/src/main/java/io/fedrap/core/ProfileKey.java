@@ -10,7 +10,8 @@ import java.util.Arrays;
 import javax.crypto.Cipher;
 
 /**
- * The key of one profile of several: random bytes, sealed with the key of the app.
+ * The key of one profile of several: random bytes, sealed with the key of the app; or that key itself, for
+ * the store without a profile.
  *
  * <p>Erasing the profile deletes them. The app's own key stays, for it opens other profiles too.
  */
@@ -20,15 +21,20 @@ final class ProfileKey implements KeyProvider {
 
     private final File file;
     private final KeyProvider app;
+    private final boolean profile; // otherwise the app's own key, as it is
     private final SecureRandom random = new SecureRandom();
 
-    ProfileKey(File folder, KeyProvider app) {
+    ProfileKey(File folder, KeyProvider app, boolean profile) {
+        this.profile = profile;
         this.file = new File(folder, NAME);
         this.app = app;
     }
 
     @Override
     public byte[] key(boolean storeExists) {
+        if (!profile) {
+            return app.key(storeExists);
+        }
         byte[] outer = app.key(file.exists());
         try {
             if (!file.exists()) {
@@ -67,26 +73,21 @@ final class ProfileKey implements KeyProvider {
 
     @Override
     public void erase() {
-        if (file.exists() && !file.delete()) {
+        if (!profile) {
+            eraseLast();
+        } else if (file.exists() && !file.delete()) {
             throw FedRapException.damaged("the key of this profile could not be deleted: " + file);
         }
     }
 
-    /** The app's key for the store without a profile: it stays as long as it opens profiles. */
-    static KeyProvider keptForProfiles(File folder, KeyProvider app) {
-        return new KeyProvider() {
-            @Override
-            public byte[] key(boolean storeExists) {
-                return app.key(storeExists);
+    /** The app's key stays as long as it opens profiles. */
+    private void eraseLast() {
+        String[] names = file.getParentFile().list();
+        for (String name : names == null ? new String[0] : names) {
+            if (name.startsWith(FedRap.PROFILE)) {
+                return;
             }
-
-            @Override
-            public void erase() {
-                String[] others = folder.list((parent, name) -> name.startsWith(FedRap.PROFILE));
-                if (others == null || others.length == 0) {
-                    app.erase();
-                }
-            }
-        };
+        }
+        app.erase();
     }
 }

@@ -58,12 +58,16 @@ final class Ranking {
             SequenceUser part,
             int n,
             boolean[] allowed) {
-        int most = Math.max(n, SHORTLIST);
         double weight = representation.scoring.trend;
-        int[] shortlist =
-                part == null
-                        ? common.best(representation.user, weight, most, allowed)
-                        : common.best(representation.user, weight, part, most, allowed);
+        return of(
+                common, representation, part, n, common.scores(representation.user, weight, part, allowed));
+    }
+
+    /** The n best by these scores without D, which has a word on the best {@link #SHORTLIST}. */
+    static Ranking of(
+            SharedMatrix common, UserRepresentation representation, SequenceUser part, int n, float[] scores) {
+        double weight = representation.scoring.trend;
+        int[] shortlist = TopN.best(scores, Math.max(n, SHORTLIST));
         double share = part == null ? 1.0 : part.scoring.solve;
         double[] theirs = common.take(shortlist);
         double[][] found = new double[6][shortlist.length]; // as the fields above

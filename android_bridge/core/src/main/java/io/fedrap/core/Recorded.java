@@ -96,6 +96,25 @@ final class Recorded {
         view = null;
     }
 
+    /** The number of each in the store, oldest first. */
+    long[] numbers() {
+        long[] found = new long[names.size()];
+        for (int i = 0; i < found.length; i++) {
+            found[i] = Long.parseLong(names.get(i).substring(EVENT.length()));
+        }
+        return found;
+    }
+
+    /** The largest number in the store of those at these places; -1 when there is none. */
+    long newest(List<Integer> places) {
+        long newest = -1;
+        long[] numbers = numbers();
+        for (int place : places) {
+            newest = Math.max(newest, numbers[place]);
+        }
+        return newest;
+    }
+
     boolean isDue(Retention retention, double now) {
         return retention.due(size(), size() == 0 ? now : interactions.get(0).at, now);
     }

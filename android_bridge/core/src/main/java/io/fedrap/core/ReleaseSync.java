@@ -87,7 +87,7 @@ final class ReleaseSync {
             }
             long version = Authority.read(last).version;
             List<byte[]> between = new ArrayList<>();
-            for (byte[] one : transport.log(version).entries) {
+            for (byte[] one : transport.log(version)) {
                 long number = Authority.read(one).version;
                 if (number > version && number < wanted) {
                     between.add(one);
@@ -141,7 +141,7 @@ final class ReleaseSync {
             byte[] raw = known.get(Bytes.hex(digest));
             if (raw == null) {
                 raw = transport.attributePage(digest);
-                AttributePage.check(entry, number, digest, raw);
+                entry.check(number, digest, raw);
             }
             size += raw.length;
             if (size > entry.sizeBytes) {

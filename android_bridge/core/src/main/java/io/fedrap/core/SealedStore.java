@@ -63,17 +63,7 @@ final class SealedStore {
 
     /** With these files; a test makes them fail. */
     static SealedStore open(FileLayer files, StoreLock lock, KeyProvider keys) {
-        SealedStore store = new SealedStore(files, lock, keys);
-        try {
-            store.load();
-            return store;
-        } catch (IOException error) {
-            store.close();
-            throw unusable(error);
-        } catch (RuntimeException error) {
-            store.close();
-            throw error;
-        }
+        return opened(new SealedStore(files, lock, keys));
     }
 
     /**
@@ -83,10 +73,16 @@ final class SealedStore {
     static SealedStore openChanged(FileLayer files, KeyProvider keys) {
         SealedStore store = new SealedStore(files, null, keys);
         store.acceptChanged = true;
+        return opened(store);
+    }
+
+    private static SealedStore opened(SealedStore store) {
         try {
             store.load();
-            store.commit(
-                    java.util.Collections.singletonMap(SetAside.LEDGER_LOST, new byte[] {1}), true);
+            if (store.acceptChanged) {
+                store.commit(
+                        java.util.Collections.singletonMap(SetAside.LEDGER_LOST, new byte[] {1}), true);
+            }
             return store;
         } catch (IOException error) {
             store.close();

@@ -202,41 +202,30 @@ final class SharedMatrix {
         return Math.sqrt(square) * items.scales[row];
     }
 
-    /** The rows of the n largest u·C_j + weight·t_j among the allowed, equal ones in order of row. */
-    int[] best(double[] user, double weight, int n, boolean[] allowed) {
-        int k = dim();
-        float[] u = new float[k];
-        for (int i = 0; i < k; i++) {
-            u[i] = (float) user[i];
-        }
-        TopN top = new TopN(Math.min(n, size()));
-        for (int row = 0, at = 0; row < size(); row++, at += k) {
-            if (allowed[row]) {
-                top.offer(row, product(items.values, at, u) * items.scales[row] + lately(row, weight));
-            }
-        }
-        return top.rows();
-    }
-
     /**
-     * The same for solve·u·C_j + sequence·(q·C'_j + kappa·b_j) + weight·t_j, with C' and b of the
-     * sequence part.
+     * solve·u·C_j + sequence·(q·C'_j + kappa·b_j) + weight·t_j of each allowed row, with C' and b of the
+     * sequence part; minus infinity of any other. Without a part u·C_j + weight·t_j.
      */
-    int[] best(double[] user, double weight, SequenceUser part, int n, boolean[] allowed) {
-        SequenceScoring mix = part.scoring;
-        float[] u = floats(user, mix.solve);
-        float[] q = floats(part.query, mix.sequence);
-        float popularity = (float) (mix.sequence * mix.kappa);
-        QuantizedRows outputs = sequence.outputs;
-        TopN top = new TopN(Math.min(n, size()));
-        for (int row = 0; row < size(); row++) {
+    float[] scores(double[] user, double weight, SequenceUser part, boolean[] allowed) {
+        float[] u = floats(user, part == null ? 1.0 : part.scoring.solve);
+        float[] q = part == null ? null : floats(part.query, part.scoring.sequence);
+        float popularity =
+                part == null ? 0f : (float) (part.scoring.sequence * part.scoring.kappa);
+        QuantizedRows outputs = part == null ? null : sequence.outputs;
+        float[] scores = new float[size()];
+        for (int row = 0; row < scores.length; row++) {
+            float score = Float.NEGATIVE_INFINITY;
             if (allowed[row]) {
-                float score = product(items.values, row * dim(), u) * items.scales[row];
-                score += product(outputs.values, row * outputs.dim, q) * outputs.scales[row];
-                top.offer(row, score + popularity * sequence.bias[row] + lately(row, weight));
+                score = product(items.values, row * dim(), u) * items.scales[row];
+                if (q != null) {
+                    score += product(outputs.values, row * outputs.dim, q) * outputs.scales[row];
+                    score += popularity * sequence.bias[row];
+                }
+                score += lately(row, weight);
             }
+            scores[row] = score;
         }
-        return top.rows();
+        return scores;
     }
 
     private float lately(int row, double weight) {

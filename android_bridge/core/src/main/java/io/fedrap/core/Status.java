@@ -31,8 +31,14 @@ public final class Status {
     /** Rounds that this device is charged for. */
     public final int rounds;
 
-    /** Of those rounds, unamplified; infinite without noise. */
+    /** Of those rounds and of answers, unamplified; infinite without noise. */
     public final double epsilon;
+    /** The user agreed that questions about quality are answered. */
+    public final boolean measuring;
+    /** Questions that this device answered. */
+    public final int answers;
+    /** Epsilon of those alone. */
+    public final double answersEpsilon;
 
     /** Updates that still have to be sent. */
     public final int pending;
@@ -66,6 +72,10 @@ public final class Status {
         this.release = model == null ? null : (Long) model.common.version;
         this.rounds = Ledger.chargedSteps(entries);
         this.epsilon = Ledger.epsilon(entries);
+        this.measuring = state.mayMeasure();
+        java.util.List<Ledger.Entry> answered = Ledger.answers(entries);
+        this.answers = answered.size();
+        this.answersEpsilon = Ledger.epsilon(answered);
         this.pending = state.outbox().size();
         this.dropped = state.dropped();
         this.trainer = config.trainer.name();

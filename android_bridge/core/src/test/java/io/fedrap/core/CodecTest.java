@@ -212,7 +212,7 @@ class CodecTest {
         Vectors.cases("codec").forEach(one -> seen.put(one.text("type"), true));
         Set<String> known = new HashSet<>(Received.TYPES);
         known.addAll(SENT.keySet());
-        // Questions about quality, which this device does not answer yet: PROTOCOL 14 lets it.
+        // Questions about quality are read by the module measure.
         known.addAll(java.util.Arrays.asList("question", "questions", "answer"));
         assertEquals(known, seen.keySet());
     }

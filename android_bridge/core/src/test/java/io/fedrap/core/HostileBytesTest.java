@@ -40,7 +40,7 @@ class HostileBytesTest {
                             Kinds.anyWord(), new Withdrawal(new java.io.File("no-such-folder")));
             try {
                 ReleaseMessage message = ReleaseMessage.decode(release, Integer.MAX_VALUE);
-                Catalogue items = Catalogue.decode(catalogue, Integer.MAX_VALUE);
+                ItemList items = ItemList.decode(catalogue, Integer.MAX_VALUE);
                 state.adopt(message, ItemList.EMPTY.extended(items), null);
                 state.model()
                         .recommend(

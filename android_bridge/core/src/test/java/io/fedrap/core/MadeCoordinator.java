@@ -18,7 +18,10 @@ class MadeCoordinator implements Transport {
     final List<byte[]> sent = new ArrayList<>();
     final KeyPair authority = P256.generate();
     final TreeMap<Long, byte[]> log = new TreeMap<>(); // signed entries by version
-    final byte[] sealKey = P256.point(P256.generate().getPublic());
+    final KeyPair seal = P256.generate();
+    final byte[] sealKey = P256.point(seal.getPublic());
+    final List<byte[]> asked = new ArrayList<>(); // questions about quality
+    final List<byte[]> answered = new ArrayList<>();
     final Map<String, Object> privacy = new LinkedHashMap<>();
     final Map<String, Object> method = new LinkedHashMap<>();
     final Map<String, FedRapException> failing = new LinkedHashMap<>(); // by verb
@@ -110,9 +113,9 @@ class MadeCoordinator implements Transport {
     }
 
     @Override
-    public LogPage log(long since) {
+    public List<byte[]> log(long since) {
         called("log");
-        return LogPage.decode(rawLog(since));
+        return Authority.logged(rawLog(since));
     }
 
     byte[] rawLog(long since) {
@@ -158,10 +161,10 @@ class MadeCoordinator implements Transport {
     }
 
     @Override
-    public Catalogue catalogue(long start) {
+    public ItemList catalogue(long start) {
         called("catalogue");
         beforeCatalogue.run();
-        return Catalogue.decode(rawCatalogue(start), Integer.MAX_VALUE);
+        return ItemList.decode(rawCatalogue(start), Integer.MAX_VALUE);
     }
 
     static byte[] rawCatalogue(long start) {
@@ -250,6 +253,28 @@ class MadeCoordinator implements Transport {
         called("send");
         sent.add(body);
         return Signed.decode(rawSigned(raw("accepted", "round", round, "digest", Bytes.sha256(body))));
+    }
+
+    @Override
+    public byte[] questions() {
+        called("questions");
+        List<Object> all = new ArrayList<>();
+        for (byte[] one : asked) {
+            Map<String, Object> signed = new LinkedHashMap<>();
+            Fields parts = Fields.ofMessage(rawSigned(one), Fields.MAX_BYTES, "signed");
+            signed.put("type", "signed");
+            signed.put("body", parts.bytes("body"));
+            signed.put("signature", parts.bytes("signature"));
+            all.add(signed);
+        }
+        return raw("questions", "questions", all);
+    }
+
+    @Override
+    public Signed sendAnswer(Signer signer, byte[] question, byte[] body) {
+        called("answer");
+        answered.add(body);
+        return Signed.decode(rawSigned(raw("accepted", "round", question, "digest", Bytes.sha256(body))));
     }
 
     @Override

@@ -22,6 +22,25 @@ final class Received {
         }
     }
 
+    /** Of a page of the log its entries. */
+    private static final class Log {
+        final List<byte[]> entries;
+        final byte[] head;
+
+        Log(byte[] raw) {
+            entries = Authority.logged(raw);
+            head = Fields.ofMessage(raw, LIMIT, "log").bytes("head", 0, LIMIT, new byte[0]);
+        }
+    }
+
+    private static final class Page {
+        final List<byte[]> columns;
+
+        Page(byte[] raw) {
+            columns = AttributesEntry.columns(raw);
+        }
+    }
+
     /** Of this one it keeps nothing at all. */
     private static final class Accepted {
         final byte[] round;
@@ -50,19 +69,19 @@ final class Received {
             case "release-entry":
                 return ReleaseEntry.decode(raw);
             case "log":
-                return LogPage.decode(raw);
+                return new Log(raw);
             case "release":
                 return ReleaseMessage.decode(raw, LIMIT);
             case "delta":
                 return ReleaseMessage.decode(raw, LIMIT);
             case "catalogue":
-                return Catalogue.decode(raw, LIMIT);
+                return ItemList.decode(raw, LIMIT);
             case "attributes":
                 return AttributesMessage.decode(raw);
             case "attributes-entry":
                 return AttributesEntry.decode(raw);
             case "attribute-page":
-                return AttributePage.decode(raw);
+                return new Page(raw);
             case "forgotten":
                 return Fields.ofMessage(raw, LIMIT, "forgotten");
             case "plan":

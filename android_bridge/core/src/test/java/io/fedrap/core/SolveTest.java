@@ -155,7 +155,7 @@ class SolveTest {
         for (int i = 0; i < size; i++) {
             allowed[i] = i % 3 != 0;
         }
-        int[] best = common.best(user, 0.0, 50, allowed);
+        int[] best = TopN.best(common.scores(user, 0.0, null, allowed), 50);
         double[] rows = common.take(best);
         double last = Double.POSITIVE_INFINITY;
         for (int i = 0; i < 50; i++) {
