@@ -80,7 +80,12 @@ def java_devices(short_lived: bool = True) -> Iterator[JavaDevices]:
     """A process without devices yet; one that lives for long is worth compiling well."""
     java = build_java()
     assert java.status == 0, java.said[-6000:]
-    folders = ["core/target/classes", "core/target/test-classes", "measure/target/classes"]
+    folders = [
+        "core/target/classes",
+        "core/target/test-classes",
+        "measure/target/classes",
+        "split/target/classes",
+    ]
     path = ":".join(str(BRIDGE / folder) for folder in folders)
     process = subprocess.Popen(
         ["java", *(["-XX:TieredStopAtLevel=1"] if short_lived else []), "-cp", path, MAIN],

@@ -40,6 +40,7 @@ public final class Config {
     LocalTrainer trainer = new JvmTrainer();
     String trainerReason = "plain Java is the default of a device";
     Proof.Source attest;
+    Aggregation aggregation; // null: one server, which reads updates while it adds them
     Measure measure; // null: no questions are answered
     DoubleSupplier clock = () -> System.currentTimeMillis() / 1e3;
     HttpCall.Limits limits = HttpCall.Limits.DEFAULT;
@@ -267,6 +268,15 @@ public final class Config {
     public Config trainer(LocalTrainer trainer) {
         this.trainer = Arguments.present("trainer", trainer, Arguments.CALLABLE);
         this.trainerReason = "the caller asked for it";
+        return this;
+    }
+
+    /**
+     * Demand that nobody sees one device's items: {@code new Split(helper)} of the module {@code
+     * fedrap-split}. Rounds of one server, and of another helper, are refused; without it those of two.
+     */
+    public Config aggregation(@Nullable Aggregation wanted) {
+        this.aggregation = wanted;
         return this;
     }
 

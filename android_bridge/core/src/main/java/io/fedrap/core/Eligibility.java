@@ -19,6 +19,10 @@ public final class Eligibility {
     public static final String BROKEN_RELEASE = "broken-release";
     /** The coordinator names another authority than the app pins. */
     public static final String ANOTHER_AUTHORITY = "another-authority";
+    /** One server where the app wants two, or two for one. */
+    public static final String ANOTHER_AGGREGATION = "another-aggregation";
+    /** The second server is not the one that the app pins. */
+    public static final String ANOTHER_HELPER = "another-helper";
     /** What came is not what the task's authority signed. */
     public static final String NOT_SIGNED = "not-signed";
     /** A release that does not follow from the one in use. */

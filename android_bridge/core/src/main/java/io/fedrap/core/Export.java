@@ -104,7 +104,8 @@ final class Export {
                                 "separation", said.separation, "cap", said.cap, "noise", said.noise,
                                 "clip", said.clip, "row_clip", said.rowClip,
                                 "clip_adapts", said.clipAdapts, "delta", said.delta,
-                                "epsilon", said.epsilon, "assumptions", said.assumptions);
+                                "epsilon", said.epsilon, "assumptions", said.assumptions,
+                                "trusted", said.trusted);
         return map(
                 "consented", one.consented, "fetching", one.fetching, "enrolled", one.enrolled,
                 "interactions", one.interactions, "personal_items", one.personalItems,
@@ -112,7 +113,8 @@ final class Export {
                 "pending", one.pending, "dropped", one.dropped, "trainer", one.trainer,
                 "trainer_reason", one.trainerReason, "blocked_by", one.blockedBy,
                 "measuring", one.measuring, "answers", one.answers, "answers_epsilon", one.answersEpsilon,
-                "privacy", privacy, "hidden", one.hidden, "set_aside", one.setAside);
+                "privacy", privacy, "hidden", one.hidden, "set_aside", one.setAside,
+                "aggregation", one.aggregation, "helper", one.helper, "experimental", one.experimental);
     }
 
     static Map<String, Object> map(Object... pairs) {

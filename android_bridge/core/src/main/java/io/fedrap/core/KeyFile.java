@@ -52,6 +52,11 @@ public final class KeyFile implements KeyProvider {
         }
     }
 
+    @Override
+    public String toString() {
+        return "KeyFile(" + file + ")";
+    }
+
     /** Overwrites it first, so that the key is not in a block that was merely given back. */
     @Override
     public void erase() {

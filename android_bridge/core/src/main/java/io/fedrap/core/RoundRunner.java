@@ -20,6 +20,7 @@ final class RoundRunner {
     private final Transport transport;
     private final Membership membership;
     private final LocalTrainer trainer;
+    private final Aggregation aggregation; // null: one server
     private final Ledger.Floor floor;
     private final byte[] pinned; // null: the app pins no authority
     private final double wait;
@@ -30,21 +31,20 @@ final class RoundRunner {
             DeviceState state,
             Transport transport,
             Membership membership,
-            LocalTrainer trainer,
-            Ledger.Floor floor,
+            Config config,
             byte[] pinned,
             double wait,
-            Cancellation cancellation,
-            Consumer<String> watcher) {
+            Cancellation cancellation) {
         this.state = state;
         this.transport = transport;
         this.membership = membership;
-        this.trainer = trainer;
-        this.floor = floor;
+        this.trainer = config.trainer;
+        this.aggregation = config.aggregation;
+        this.floor = config.floor;
         this.pinned = pinned;
         this.wait = Math.min(Math.max(0.0, wait), LONGEST_WAIT);
         this.cancellation = cancellation;
-        this.watcher = watcher;
+        this.watcher = config.watcher;
     }
 
     /**
@@ -112,7 +112,14 @@ final class RoundRunner {
         byte[] body;
         try {
             share = share(plan, model);
-            body = Hpke.update(offer, credentials.device, share.plaintext);
+            SecureRandom random = new SecureRandom();
+            body =
+                    aggregation == null
+                            ? Hpke.update(
+                                    offer, credentials.device, share.plaintext(plan.privacy, random))
+                            : aggregation.update(
+                                    offer, plan, credentials.device, model.common.size(), share.update,
+                                    random);
         } catch (FedRapException error) {
             if (error.kind() == Kind.BROKEN_MODEL) {
                 return RoundReport.declined(Eligibility.BROKEN_RELEASE, offer.step);
@@ -208,7 +215,11 @@ final class RoundRunner {
                 return Eligibility.ALREADY_IN_ROUND;
             }
         }
-        return Ledger.whyNot(entries, offer.step, plan, floor, state.now());
+        String why = Ledger.whyNot(entries, offer.step, plan, floor, state.now());
+        if (why == null && (plan.split == null) != (aggregation == null)) { // 13.1
+            return Eligibility.ANOTHER_AGGREGATION;
+        }
+        return why != null || aggregation == null ? why : aggregation.whyNot(offer);
     }
 
     private RoundShare share(Plan plan, LocalModel model) {

@@ -274,8 +274,7 @@ final class RoundSession {
                         state, transport, token, config.attest, () -> check(mine), pinned());
         RoundRunner runner =
                 new RoundRunner(
-                        state, transport, membership, config.trainer, config.floor, pinned(),
-                        wait, mine, config.watcher);
+                        state, transport, membership, config, pinned(), wait, mine);
         try {
             RoundReport report = runner.run();
             distrusted = null;

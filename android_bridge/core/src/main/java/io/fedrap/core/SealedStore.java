@@ -29,7 +29,7 @@ final class SealedStore {
     private final KeyProvider keys;
     private Snapshot head;
     private Sealer sealer;
-    private Map<String, Changes.Kept> values = new LinkedHashMap<>();
+    private Map<String, Object> values = new LinkedHashMap<>();
     private Blobs blobs;
     private int snapshotBytes;
     private int journalEnd; // bytes that are good
@@ -100,11 +100,11 @@ final class SealedStore {
     /** The value of a name; null when there is none. */
     synchronized byte[] get(String name) {
         checkOpen();
-        Changes.Kept kept = values.get(name);
+        Object kept = values.get(name);
         if (kept == null) {
             return null;
         }
-        return kept.bytes == null ? blobs.read(kept.blob) : kept.bytes.clone();
+        return kept instanceof Long ? blobs.read((Long) kept) : ((byte[]) kept).clone();
     }
 
     /** All names with this beginning, in the order in which they first came. */
@@ -127,7 +127,7 @@ final class SealedStore {
      */
     synchronized void commit(Map<String, byte[]> changes, boolean durable) {
         checkOpen();
-        Map<String, Changes.Kept> record = new LinkedHashMap<>();
+        Map<String, Object> record = new LinkedHashMap<>();
         Set<Long> made = new LinkedHashSet<>();
         try {
             cutTail();
@@ -324,18 +324,18 @@ final class SealedStore {
         }
     }
 
-    private Changes.Kept kept(byte[] value, Set<Long> made) throws IOException {
+    private Object kept(byte[] value, Set<Long> made) throws IOException {
         if (value == null) {
             return null;
         }
         if (value.length < LARGE) {
-            return new Changes.Kept(value.clone());
+            return value.clone();
         }
-        return new Changes.Kept(blobs.write(value, made));
+        return blobs.write(value, made);
     }
 
-    private void apply(Map<String, Changes.Kept> record) {
-        for (Map.Entry<String, Changes.Kept> one : record.entrySet()) {
+    private void apply(Map<String, Object> record) {
+        for (Map.Entry<String, Object> one : record.entrySet()) {
             if (one.getValue() == null) {
                 values.remove(one.getKey());
             } else {
@@ -347,9 +347,9 @@ final class SealedStore {
     private Set<Long> blobsOf(Set<String> names) {
         Set<Long> found = new LinkedHashSet<>();
         for (String name : names) {
-            Changes.Kept kept = values.get(name);
-            if (kept != null && kept.bytes == null) {
-                found.add(kept.blob);
+            Object kept = values.get(name);
+            if (kept instanceof Long) {
+                found.add((Long) kept);
             }
         }
         return found;

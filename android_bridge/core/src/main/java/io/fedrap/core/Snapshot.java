@@ -73,7 +73,7 @@ final class Snapshot {
      * @throws FedRapException STORE_LOCKED: they were sealed with another key.
      * @throws FedRapException STORE_DAMAGED: they were changed since.
      */
-    static Map<String, Changes.Kept> values(Snapshot head, Sealer sealer, byte[] raw) {
+    static Map<String, Object> values(Snapshot head, Sealer sealer, byte[] raw) {
         int from = HEAD + Sealer.OVERHEAD;
         if (raw.length < from) {
             throw FedRapException.damaged(
@@ -94,7 +94,7 @@ final class Snapshot {
     }
 
     /** The old file stays until the new one is whole; returns its size. */
-    static int write(FileLayer files, Snapshot head, Sealer sealer, Map<String, Changes.Kept> values)
+    static int write(FileLayer files, Snapshot head, Sealer sealer, Map<String, Object> values)
             throws IOException {
         byte[] whole =
                 Bytes.join(

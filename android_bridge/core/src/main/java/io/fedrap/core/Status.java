@@ -56,6 +56,12 @@ public final class Status {
     /** The guarantee of the last round's policy; null before one. */
     public final @Nullable Statement privacy;
 
+    /** {@code sealed}: one server reads updates while it adds them; {@code split}: two, of which none does. */
+    public final String aggregation;
+    /** The second server that the app pins, as hex; null without one. */
+    public final @Nullable String helper;
+    /** This way of aggregation wants outside review. */
+    public final boolean experimental;
     /** Why the store was started afresh, once, in seconds since 1970 and words; null if it never was. */
     public final @Nullable StoreReset storeReset;
 
@@ -85,8 +91,12 @@ public final class Status {
         for (Ledger.Entry one : entries) {
             last = one.rule != null ? one.rule : last;
         }
-        this.privacy = last == null ? null : new Statement(last);
+        this.privacy = last == null ? null : new Statement(last, config.aggregation);
         this.storeReset = storeReset;
+        Aggregation pair = config.aggregation;
+        this.aggregation = pair == null ? "sealed" : pair.name();
+        this.helper = pair == null ? null : Bytes.hex(pair.helper());
+        this.experimental = pair != null;
     }
 
     @Override

@@ -124,6 +124,11 @@ public final class DevicesOnStdin {
             Class<?> measuring = Class.forName("io.fedrap.core.Measuring");
             config.measure((Measure) measuring.getConstructor().newInstance());
         }
+        if (asked.containsKey("helper")) {
+            Class<?> split = Class.forName("io.fedrap.core.Split");
+            Object made = split.getConstructor(String.class).newInstance(asked.get("helper"));
+            config.aggregation((Aggregation) made);
+        }
         String death = (String) asked.get("die_at");
         config.watcher =
                 step -> {

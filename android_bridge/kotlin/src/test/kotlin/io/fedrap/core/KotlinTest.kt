@@ -1,5 +1,6 @@
 package io.fedrap.core
 
+import io.fedrap.kotlin.awaitAnswers
 import io.fedrap.kotlin.awaitErase
 import io.fedrap.kotlin.awaitExport
 import io.fedrap.kotlin.awaitRound
@@ -49,6 +50,7 @@ class KotlinTest {
             assertEquals(3, found.size)
             assertFalse(found.any { it.item == "item-2" })
             assertTrue(device.awaitRound().joined)
+            assertEquals(0, device.awaitAnswers()) // nobody agreed to that
             assertEquals(8, device.awaitExport(File(folder.toFile(), "mine.zip")).files.size)
             assertTrue(device.awaitErase().coordinatorConfirmed)
         }
