@@ -78,7 +78,8 @@ WHOLE = {
     "coordinator.round.total": 40,
 }
 MOVIES_COHORT, MOVIES_ROUNDS = 88, 60
-AIMS: tuple[Aim, Aim] = ("plain", "knowing")
+AIMS: tuple[Aim, ...] = ("plain", "knowing", "few", "histories")
+Epsilons = tuple[float | None, ...]
 CHOOSING = range(100, 103)  # seeds for choosing; tables have others
 
 
@@ -184,11 +185,11 @@ def movies(seeds: range) -> dict[str, Any]:
             "cells": cells}  # fmt: skip
 
 
-def shipped(name: str, seeds: range, users: int | None) -> dict[str, Any]:
-    """What `fedrap-coordinator init` writes for a set of this size, against both aims.
+def shipped(name: str, seeds: range, users: int | None, epsilons: Epsilons) -> dict[str, Any]:
+    """What `fedrap-coordinator init` writes for a set of this size, against every aim.
 
-    The same settings without row bound, step and support stand beside each line, so that their
-    price shows; `kept` is quality under noise over quality without.
+    The same settings without any bound, and without the score cap alone, stand beside it, so that
+    their price shows; `kept` is quality under noise over quality without.
     """
     data = load(name)
     if users is not None:
@@ -199,20 +200,30 @@ def shipped(name: str, seeds: range, users: int | None) -> dict[str, Any]:
         )  # fmt: skip
     size = Expected(len(data.users), len(data.items), 8.0, len(data) / len(data.users))
     cells: list[dict[str, Any]] = []
-    for epsilon in (8.0, None):
+    nobody, every = (0.0, AIMS[0]), tuple(itertools.product(ATTACKERS[1:], AIMS))
+    for epsilon in epsilons:
         found = derive(replace(size, epsilon=epsilon), anyway=True)
-        bare = _without_bounds(found.settings)
-        for line, settings in (("as init writes it", found.settings), ("without bounds", bare)):
-            for attackers, aim in ((0.0, AIMS[0]), *itertools.product(ATTACKERS[1:], AIMS)):
+        for line, settings, attacks in (
+            ("as init writes it", found.settings, (nobody, *every)),
+            ("without score cap", _without_cap(found.settings), (nobody, (0.05, "plain"))),
+            ("without bounds", _without_bounds(found.settings), (nobody, (0.01, "plain"))),
+        ):
+            for attackers, aim in attacks:
                 played = [play_rounds(data, attackers, settings, one, aim=aim) for one in seeds]
                 cells.append({"epsilon": epsilon, "settings": line, "attackers": attackers,
                               "aim": aim, "signal": found.signal, **_means(played)})  # fmt: skip
                 _on_progress(name, cells[-1])
     calm = {(one["epsilon"], one["settings"]): one["ndcg10"] for one in cells
             if not one["attackers"]}  # fmt: skip
-    kept = calm[8.0, "as init writes it"] / calm[None, "as init writes it"]
+    whole = calm.get((None, "as init writes it"))
+    kept = None if whole is None else calm.get((8.0, "as init writes it"), whole) / whole
     return {"data": name, "users": size.devices, "items": size.items, "seeds": list(seeds),
-            "kept": round(kept, 3), "cells": cells}  # fmt: skip
+            "kept": kept and round(kept, 3), "cells": cells}  # fmt: skip
+
+
+def _without_cap(settings: Settings) -> Settings:
+    change = msgspec.structs.replace
+    return change(settings, learning=change(settings.learning, score_cap=None))
 
 
 def _without_bounds(settings: Settings) -> Settings:
@@ -220,7 +231,7 @@ def _without_bounds(settings: Settings) -> Settings:
     return change(
         settings,
         privacy=change(settings.privacy, row_clip=None),
-        learning=change(settings.learning, row_step=None, min_support=0.0),
+        learning=change(settings.learning, row_step=None, min_support=0.0, score_cap=None),
     )
 
 
@@ -274,6 +285,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["poisoned", "ml-100k"], help="with --full")
     parser.add_argument("--shipped", metavar="SET", help="what init writes for this set, alone")
     parser.add_argument("--users", type=int, help="with --shipped: only so many of them")
+    parser.add_argument("--epsilon", choices=["8", "none"], help="with --shipped: only this one")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -281,7 +293,8 @@ def main() -> None:
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     result: dict[str, Any] = {"tables": []}
     if arguments.shipped:
-        result["tables"] = [shipped(arguments.shipped, seeds, arguments.users)]
+        epsilons = {"8": (8.0,), "none": (None,), None: (8.0, None)}[arguments.epsilon]
+        result["tables"] = [shipped(arguments.shipped, seeds, arguments.users, epsilons)]
     elif not arguments.full:
         result["tables"] = [table("poisoned", SMALL, PLANTED, seeds, [every[0], every[-1]])]
     elif arguments.only != "ml-100k":

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +178,9 @@ def in_engine(task: Task, settings: Settings) -> tuple[Any, SequenceItems]:
         kernels = RowPart(np.arange(len(found.kernels)), found.kernels)
         learner = learn_sequence(
             learner, [found.inputs, found.outputs, kernels], len(users), settings.sequence,
-            learning, learnt.support,
+            learning, learnt,
         )  # fmt: skip
-        state = Learner(_rounded(learnt.common), learnt.gram, learnt.support)
+        state = replace(learnt, common=_rounded(learnt.common))
     return state.common, from_rows(published(learner))
 
 

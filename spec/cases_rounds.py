@@ -201,6 +201,7 @@ def _ledger_case(
         "floor": {
             name: "Infinity" if value == math.inf else value
             for name, value in msgspec.to_builtins(floor).items()
+            if value is not False  # `ask_again` is for what an app asks its user
         },
         "answer": why_not(entries, step, plan, floor, _NOW),
         "charged": len(charged_steps(entries)),

@@ -90,7 +90,7 @@ def usual_aggregator(
         ConfigError: a certificate or the identity of the helper is not what it should be.
     """
     most, split = settings.serve.max_body_bytes, settings.split
-    sealed = SealedAggregator(keyring, most)
+    sealed = SealedAggregator(keyring, most, settings.learning)
     if split is None:
         return ByPlan(sealed, None)
     try:

@@ -84,6 +84,7 @@ MEANING = {
     "learning.spread": "standard deviation that new rows of C start with",
     "learning.min_support": "rows that fewer devices touched, over all rounds, are not recommended",
     "learning.row_step": "the furthest a row moves in one step, in root mean square norms of C",
+    "learning.score_cap": "most that an item scores in the mean, in what is usual for as many fans",
     "sequence.rate": "of the sequence part only, as is this section: Adam's step",
     "sequence.kernel_rate": "the same for the time kernels",
     "sequence.decay": "of its rows, in units of the step",

@@ -7,7 +7,7 @@ has a device, an address, a key or a number of an update.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -38,6 +38,9 @@ class Traces(Protocol):
     def reached(self, point: str) -> None:
         """A fault point was passed; those of a release are its steps."""
 
+    def close(self) -> None:
+        """Send what was not sent yet."""
+
 
 class _Nothing:
     def set(self, name: str, value: str | int) -> None:
@@ -57,6 +60,9 @@ class NoTraces:
     def reached(self, point: str) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
 
 NO_TRACES = NoTraces()
 
@@ -64,9 +70,10 @@ NO_TRACES = NoTraces()
 class OpenTelemetryTraces:
     """Spans of an OpenTelemetry tracer. `clock` gives seconds since 1970, as its own does."""
 
-    def __init__(self, tracer: Any, clock: Clock) -> None:
+    def __init__(self, tracer: Any, clock: Clock, close: Callable[[], None] = lambda: None) -> None:
         self._tracer = tracer
         self._clock = clock
+        self.close = close
         self._release: Any = None
 
     @contextmanager
@@ -119,4 +126,4 @@ def open_traces(environment: Mapping[str, str], version: str, clock: Clock) -> T
     about = {"service.name": "fedrap-coordinator", "service.version": version}
     provider = TracerProvider(resource=Resource.create(about))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return OpenTelemetryTraces(provider.get_tracer("fedrap"), clock)
+    return OpenTelemetryTraces(provider.get_tracer("fedrap"), clock, provider.shutdown)

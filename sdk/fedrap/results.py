@@ -89,6 +89,7 @@ class RoundReport:
     step: int | None = None
     sent_bytes: int = 0
     loss: float | None = None  # of this device's own history; it stays here
+    offered: Statement | None = None  # `policy-changed`: what the user would agree to now
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from fedrap_core.paper.problem import PaperProblem, PaperResult
 from fedrap_core.plan import Plan, Privacy, SolveMethod
 from fedrap_core.sequence.device_share import Expected, Questions
 from fedrap_core.solve.device_share import LocalShare, ShareProblem
+from fedrap_core.solve.server_step import Learning
 from fedrap_core.sparse import RowUpdate, packed_size
 from fedrap_core.wire.codec import encode_value
 from fedrap_core.wire.keys import new_private_key
@@ -149,7 +150,7 @@ class Audit:
         """Sum and release what was sent, then guess who took part."""
         plan, found = self._plan(), []
         sets: dict[int, bytes] = {}
-        aggregator = SameNoise(KEYRING, 4 * 1024 * 1024)
+        aggregator = SameNoise(KEYRING, 4 * 1024 * 1024, Learning())
         for step, sent in enumerate(bodies, 1):
             summed = await aggregator.total(_one_chunk(sent), _COMMON, plan, TASK, step, sets)
             sets[step] = summed.updates

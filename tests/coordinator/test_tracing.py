@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -16,6 +20,7 @@ from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.sources import SYSTEM
+from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.sql import SqlStore
 from testkit.harness import one_cell, serve_app, small_settings
 
@@ -50,6 +55,54 @@ async def test_requests_transactions_and_releases_have_spans_without_any_device(
     said = repr([(span.name, span.attributes, span.events) for span in spans])
     assert player.id.hex() not in said
     assert "127.0.0.1" not in said
+
+
+async def test_spans_arrive_over_otlp_where_the_variable_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    came: list[ExportTraceServiceRequest] = []
+
+    async def receive(request: web.Request) -> web.Response:
+        body = await request.read()
+        if request.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        came.append(ExportTraceServiceRequest.FromString(body))
+        return web.Response(body=b"", content_type="application/x-protobuf")
+
+    collector = web.Application()
+    collector.router.add_post("/v1/traces", receive)
+    runner = web.AppRunner(collector)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    monkeypatch.setenv(tracing.ENDPOINT, address)  # the exporter reads it by itself
+    traces = tracing.open_traces({tracing.ENDPOINT: address}, "1.2", SYSTEM.clock)
+    assert isinstance(traces, tracing.OpenTelemetryTraces)
+    app = create_app(
+        small_settings(updates=1), MemoryStore(), fresh_keyring(), reached=traces.reached,
+        traces=traces,
+    )  # fmt: skip
+    async with serve_app(app) as served:
+        await (await served.player()).offer()
+    await asyncio.to_thread(traces.close)
+    await runner.cleanup()
+    (about,) = {
+        (one.key, one.value.string_value)
+        for message in came
+        for resource in message.resource_spans
+        for one in resource.resource.attributes
+        if one.key == "service.version"
+    }
+    assert about[1] == "1.2"
+    names = {
+        span.name
+        for message in came
+        for resource in message.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    }
+    assert {"enrol", "offers"} <= names
 
 
 def test_without_the_variable_there_are_none_and_without_the_extra_a_line_says_so(

@@ -69,6 +69,35 @@ async def test_a_change_is_announced_in_the_plan_and_devices_hold_it_against_the
             pass
 
 
+async def test_a_user_can_be_asked_before_a_weaker_policy_is_joined(tmp_path: Path) -> None:
+    store, keyring = MemoryStore(), fresh_keyring()
+    floor = Floor(min_updates=1, separation=1, max_epsilon=50.0, ask_again=True)
+    async with serve(NOISY, store, keyring) as served:
+        coordinator = served.app[COORDINATOR]
+        device = await served.device(tmp_path / "device", ["item-1"], floor=floor)
+        admin = PolicyActions(AdminActions(store, NOISY, SYSTEM, "ann"))
+
+        async def change_and_go_on(noise: float) -> None:
+            await admin.change({"noise": noise}, take=True)
+            await (await served.player()).join(one_cell(0))  # the open round keeps its rule
+            await coordinator.advance()
+
+        assert (await device.run_round_async()).joined
+        agreed = device.status().privacy
+        assert agreed is not None
+        await coordinator.advance()
+        await change_and_go_on(0.9)
+        report = await device.run_round_async()
+        assert (report.joined, report.blocked_by) == (False, "policy-changed")
+        assert report.offered is not None
+        assert report.offered.epsilon > agreed.epsilon
+        device.consent(train=True, policy="the new text")
+        assert (await device.run_round_async()).joined
+        await coordinator.advance()
+        await change_and_go_on(2.0)  # a stronger one asks nobody
+        assert (await device.run_round_async()).joined
+
+
 async def test_two_who_change_it_at_once_do_not_overwrite_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -39,6 +39,7 @@ from fedrap_core.sequence.device_share import answer, ask, draw, pose_sequence
 from fedrap_core.sequence.model import to_rows, window
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.device_share import join_shares, pose_round
+from fedrap_core.solve.server_step import Learner
 from fedrap_core.sparse import RowPart, RowUpdate
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Release
@@ -119,8 +120,9 @@ async def test_what_is_released_follows_from_what_devices_sent(tmp_path: Path) -
                 for one in total.total(0.0, bytes(32), step + 1).parts
             ]
             learner = learn_sequence(
-                unpack_learner(state), parts, 3, settings.sequence, settings.learning, None
-            )
+                unpack_learner(state), parts, 3, settings.sequence, settings.learning,
+                Learner(np.zeros((before.size, before.dim))),
+            )  # fmt: skip
             after = await _released(served)
             assert after.version == step + 2
             expected, found = to_rows(learner.items), after.sequence

@@ -118,6 +118,26 @@ async def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:
         assert (await coordinator.release(None)).version == 2
 
 
+async def test_a_file_that_is_moved_away_takes_no_update_until_it_is_back(tmp_path: Path) -> None:
+    """SQLite itself would write on, into a file that nobody finds again."""
+    path, away = tmp_path / "c.sqlite", tmp_path / "away.sqlite"
+    async with serve(small_settings(updates=3), str(path)) as served:
+        coordinator = served.app[COORDINATOR]
+        first, second, third = await _sent(served, 3)
+        assert (await first()).status == 200
+        path.rename(away)
+        _is_away(await second())
+        await until_async(lambda: not coordinator.is_ready)
+        async with served.session.get(served.url + "/readyz") as answer:
+            assert answer.status == 503
+        path.write_bytes(away.read_bytes())  # a copy is another file: it lacks what is in the log
+        _is_away(await second())
+        away.replace(path)
+        await until_async(lambda: coordinator.is_ready)
+        assert [(await send()).status for send in (second, third, first)] == [200, 200, 200]
+        assert (await coordinator.release(None)).version == 2
+
+
 async def test_a_postgresql_server_that_stops_or_crashes_and_starts_again() -> None:
     """The real server: what it said is kept is kept, and the round goes on when it is back."""
     with own_server() as server:

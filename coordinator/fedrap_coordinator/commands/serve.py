@@ -70,7 +70,10 @@ def _serve(arguments: argparse.Namespace) -> int:
         "privacy guarantee",
         extra={"guarantee": guarantee_in_words(settings.privacy)},
     )
-    asyncio.run(_until_told(app, settings, arguments))
+    try:
+        asyncio.run(_until_told(app, settings, arguments))
+    finally:
+        traces.close()
     return 0
 
 

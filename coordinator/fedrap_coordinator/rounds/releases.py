@@ -7,6 +7,7 @@ of releases and its facts, and only then is it stored and served.
 from __future__ import annotations
 
 import gzip
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,7 +50,13 @@ from fedrap_core.plan import (
 )
 from fedrap_core.quantize import QuantizedRows, quantize_rows
 from fedrap_core.sequence.server_step import SequenceLearner, start_learner
-from fedrap_core.solve.server_step import Learner, RoundSum, learn_step, withheld_rows
+from fedrap_core.solve.server_step import (
+    Learner,
+    Popularity,
+    RoundSum,
+    learn_step,
+    withheld_rows,
+)
 from fedrap_core.sparse import RowPart
 from fedrap_core.trend import TrendState, faded_trend, follow_trend
 from fedrap_core.wire.authority import entry_digest, sign_release
@@ -347,7 +354,7 @@ def next_model(
     state = Learner(
         model.common.items.to_float().astype(np.float64),
         _gram_from_bytes(model.stored.gram, model.common.dim),
-        _support_from_bytes(model.stored.support),
+        *_support_from_bytes(model.stored.support),
     )
     learnt = _learnt(state, total, settings, step)
     try:
@@ -385,7 +392,7 @@ def _learnt_sequence(
     if not total.parts:  # the round was opened without it
         return learner
     return learn_sequence(
-        learner, total.parts, total.devices, settings.sequence, settings.learning, learnt.support
+        learner, total.parts, total.devices, settings.sequence, settings.learning, learnt
     )
 
 
@@ -428,7 +435,7 @@ def _build(
     common = CommonItems(made.version, rows, sequence, lately)
     withheld, gram, support = None, None, None
     if learnt is not None:
-        gram, support = _to_bytes(learnt.gram), _to_bytes(learnt.support)
+        gram, support = _to_bytes(learnt.gram), _support_to_bytes(learnt)
         if not isinstance(settings.method, PaperMethod):
             withheld = withheld_rows(learnt.support, settings.learning.min_support, common.size)
     message = pack_release(
@@ -445,8 +452,31 @@ def _to_bytes(numbers: npt.NDArray[np.float64] | None) -> bytes | None:
     return None if numbers is None else numbers.astype("<f8").tobytes()
 
 
-def _support_from_bytes(raw: bytes | None) -> npt.NDArray[np.float64] | None:
-    return None if raw is None else np.frombuffer(raw, dtype="<f8")
+_COUNTED = b"FPO1"  # as the low half of a double it would be no count of devices
+_COUNTED_HEAD = struct.Struct("<4sIId")
+
+
+def _support_to_bytes(learnt: Learner) -> bytes | None:
+    """f64 of each row; where touches were counted before it "FPO1" · u32 m, rounds · f64 variance ·
+    f64 popularity of each row."""
+    support, known = _to_bytes(learnt.support), learnt.popularity
+    if support is None or known is None:
+        return support
+    head = _COUNTED_HEAD.pack(_COUNTED, len(known.share), known.rounds, known.variance)
+    return head + known.share.astype("<f8").tobytes() + support
+
+
+def _support_from_bytes(
+    raw: bytes | None,
+) -> tuple[npt.NDArray[np.float64] | None, Popularity | None]:
+    if raw is None:
+        return None, None
+    if raw[:4] != _COUNTED:
+        return np.frombuffer(raw, dtype="<f8"), None
+    _, size, rounds, variance = _COUNTED_HEAD.unpack_from(raw)
+    share = np.frombuffer(raw, dtype="<f8", offset=_COUNTED_HEAD.size, count=size)
+    support = np.frombuffer(raw, dtype="<f8", offset=_COUNTED_HEAD.size + share.nbytes)
+    return support, Popularity(share, variance, rounds)
 
 
 def _gram_from_bytes(raw: bytes | None, dim: int) -> npt.NDArray[np.float64] | None:

@@ -21,6 +21,7 @@ from fedrap_core.model import CommonItems
 from fedrap_core.parts import more_parts
 from fedrap_core.plan import Plan, Privacy
 from fedrap_core.privacy.mechanisms import UpdateSets, adapted_clip, task_noise_key
+from fedrap_core.solve.server_step import Learning, touch_weight
 from fedrap_core.sparse import Part, RowUpdate
 from fedrap_core.wire.messages import Offer, Update
 from fedrap_core.wire.seal import open_update
@@ -37,9 +38,10 @@ class SealedAggregator:
     live for as long as a round, and memory grow with it.
     """
 
-    def __init__(self, keyring: Keyring, max_body_bytes: int) -> None:
+    def __init__(self, keyring: Keyring, max_body_bytes: int, learning: Learning) -> None:
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
+        self._learning = learning
 
     async def open_round(self, offer: Offer, plan: Plan, items: int, ends_at: float) -> bytes:
         """See `Aggregator`: there is no second server."""
@@ -62,7 +64,8 @@ class SealedAggregator:
         """See `Aggregator`."""
         rule = plan.privacy
         parts = more_parts(plan.method, common.size)
-        accumulator = Accumulator(common.size, common.dim, rule.clip, rule.row_clip, parts)
+        touch = touch_weight(self._learning, rule.clip, rule.noise, common.size)
+        accumulator = Accumulator(common.size, common.dim, rule.clip, rule.row_clip, parts, touch)
         frozen = hashlib.sha256(b"fedrap/1 updates")  # they come in order of device
         async for some in bodies:
             await asyncio.to_thread(self._add, accumulator, some, frozen)

@@ -31,7 +31,7 @@ from fedrap_core.sequence.server_step import (
     begin_learner,
     sequence_step,
 )
-from fedrap_core.solve.server_step import Learning, cap_moves, reach_of_rows
+from fedrap_core.solve.server_step import Learner, Learning, cap_moves, reach_of_rows
 from fedrap_core.sparse import RowPart
 
 log = logging.getLogger(__name__)
@@ -109,20 +109,21 @@ def learn_sequence(
     devices: int,
     learning: SequenceLearning,
     bounds: Learning,
-    support: Floats | None,
+    behind: Learner,
 ) -> SequenceLearner:
     """One step; no row goes further than its reach, where `bounds` have a `row_step`.
 
     `parts` are the round's sums of inputs, outputs and kernels. Outputs and their bias move as one
-    row. The reach is measured by outputs, because offsets and biases start at zero.
+    row. The reach is measured by outputs, because offsets and biases start at zero. `behind` is
+    what `solve` made of the same round: it knows how many devices stand behind a row.
     """
     inputs, outputs, kernels = parts
     moved = sequence_step(learner, SequenceSum(inputs, outputs, kernels.values, devices), learning)
     if bounds.row_step is None:
         return moved
     before, after = learner.items, moved.items
-    behind = np.zeros(before.size) if support is None else support
-    reach = reach_of_rows(before.outputs, behind, bounds.row_step, bounds.min_support)  # (m,)
+    support = np.zeros(before.size) if behind.support is None else behind.support
+    reach = reach_of_rows(before.outputs, support, bounds.row_step, bounds.min_support)  # (m,)
     joint = cap_moves(_joined(before), _joined(after), reach)  # (m, k + 1)
     offsets = cap_moves(before.offsets, after.offsets, reach)
     return replace(moved, items=SequenceItems(joint[:, :-1], offsets, joint[:, -1], after.kernels))

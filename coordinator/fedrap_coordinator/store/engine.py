@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from fedrap_coordinator.errors import StoreUnavailable
 
@@ -43,9 +43,12 @@ def open_engine(url: str) -> sa.Engine:
         ) from error
     if parsed.drivername in _SQLITE:
         engine = sa.create_engine(parsed)
-        if parsed.database and parsed.database != ":memory:":
-            sa.event.listen(engine, "do_connect", partial(_make_private, Path(parsed.database)))
         sa.event.listen(engine, "connect", _sqlite_pragmas)
+        if parsed.database and parsed.database != ":memory:":
+            path = Path(parsed.database)
+            sa.event.listen(engine, "do_connect", partial(_make_private, path))
+            sa.event.listen(engine, "connect", partial(_remember_file, path))
+            sa.event.listen(engine, "begin", partial(_still_there, path))
         sa.event.listen(engine, "begin", _begin)
         return engine
     if parsed.drivername == "postgresql+psycopg":
@@ -170,6 +173,35 @@ def _sqlite_pragmas(connection: Any, _record: Any) -> None:
         "busy_timeout=10000",
     ):
         connection.execute(f"PRAGMA {pragma}")
+
+
+_FILE = "fedrap_file"  # of a connection: which file it has open
+
+
+def _remember_file(path: Path, _connection: Any, record: Any) -> None:
+    record.info[_FILE] = _identity(path)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _still_there(path: Path, connection: sa.Connection) -> None:
+    """SQLite writes on into a file that was moved or deleted: what was accepted would be lost."""
+    if connection.get_execution_options().get(READS, False):
+        return
+    found = _identity(path)
+    if found is None or found != connection.info[_FILE]:
+        said = (
+            f"{path} is gone; put it back"
+            if found is None
+            else f"another file is in the place of {path}; start the coordinator again"
+        )
+        raise OperationalError("BEGIN", (), sqlite3.OperationalError(said))
 
 
 def _begin(connection: sa.Connection) -> None:

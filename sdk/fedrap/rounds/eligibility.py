@@ -36,6 +36,7 @@ FLOOR_NOISE = "floor-noise"
 FLOOR_CLIP = "floor-clip"
 FLOOR_EPSILON = "floor-epsilon"
 FLOOR_LIFETIME = "floor-lifetime"
+POLICY_CHANGED = "policy-changed"  # it guarantees less than agreed to; waits for `consent`
 LEDGER_CAP = "ledger-cap"  # the device's own ledger says no
 LEDGER_SEPARATION = "ledger-separation"
 LEDGER_TRIES = "ledger-tries"

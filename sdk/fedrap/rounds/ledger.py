@@ -52,6 +52,9 @@ class Floor:
     # epsilon 8.
     max_lifetime_epsilon: float = 30.0
     max_question_epsilon: float = 2.0  # of all answers to questions in a window
+    # Where a policy is offered that guarantees less than the last one that this device took part
+    # under: wait until the app asked its user, and called `consent` again.
+    ask_again: bool = False
 
     def __post_init__(self) -> None:
         for name in ("separation", "cap", "min_updates"):
@@ -62,6 +65,8 @@ class Floor:
             "max_question_epsilon",
         ):  # fmt: skip
             arguments.number(name, getattr(self, name), 0.0, math.inf, FLOOR)
+        if not isinstance(self.ask_again, bool):
+            raise arguments.wrong("ask_again", arguments.FLAG)
 
     @classmethod
     def without_privacy(
@@ -82,9 +87,17 @@ class Floor:
 
 
 def why_not(
-    entries: Sequence[Entry], step: int, plan: Plan, floor: Floor, now: float
+    entries: Sequence[Entry],
+    step: int,
+    plan: Plan,
+    floor: Floor,
+    now: float,
+    consented_at: float = math.inf,
 ) -> str | None:
-    """None when the device agrees to an offer; otherwise a word for what breaks the rule."""
+    """None when the device agrees to an offer; otherwise a word for what breaks the rule.
+
+    `consented_at` is when the user was last asked: `ask_again` wants it after a change.
+    """
     rule = plan.privacy
     if plan.min_updates < floor.min_updates:
         return eligibility.FLOOR_COHORT
@@ -100,6 +113,8 @@ def why_not(
     lifetime = max(floor.max_epsilon, floor.max_lifetime_epsilon)
     if math.isfinite(lifetime) and epsilon([*entries, added]) > lifetime:
         return eligibility.FLOOR_LIFETIME
+    if floor.ask_again and guarantees_less(entries, rule) and consented_at <= entries[-1].at:
+        return eligibility.POLICY_CHANGED
     steps = charged_steps(entries)
     if step in steps:
         tries = sum(entry.step == step and not entry.question for entry in entries)
@@ -142,6 +157,16 @@ def why_not_answer(
     if epsilon([*entries, added]) > max(floor.max_epsilon, floor.max_lifetime_epsilon):
         return eligibility.FLOOR_LIFETIME
     return None
+
+
+def guarantees_less(entries: Sequence[Entry], rule: Privacy) -> bool:
+    """Is `rule` weaker than the one that this device agreed to last?"""
+    agreed = privacy_guarantee(entries)
+    if agreed is None:
+        return False
+    offered = state_policy(rule)
+    windows = [one.window_days or math.inf for one in (offered, agreed)]
+    return offered.epsilon > agreed.epsilon * (1 + 1e-9) or windows[0] < windows[1]
 
 
 def privacy_guarantee(entries: Sequence[Entry]) -> Statement | None:

@@ -36,6 +36,7 @@ from fedrap_core.errors import (
 )
 from fedrap_core.paper.sampling import private_stream
 from fedrap_core.plan import PaperMethod, PaperScoring, Plan, sequence_of, split_of
+from fedrap_core.privacy.statement import state_policy
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import open_signed
 from fedrap_core.wire.codec import decode_value
@@ -158,7 +159,9 @@ class RoundRunner:
         refused = why_refuse(offer, plan, credentials, device, self._floor, now)  # 7.1, 7.5
         refused = refused or why_another_mode(offer, plan, self._helper)  # 13.1
         if refused is not None:
-            return RoundReport(False, refused, step=offer.step)
+            changed = refused == eligibility.POLICY_CHANGED
+            offered = state_policy(plan.privacy) if changed else None
+            return RoundReport(False, refused, step=offer.step, offered=offered)
         model = device.model
         local = LocalData(model.common, model.gram, device.history, device.trained)
         task = RoundTask(offer, plan, credentials, model, local, now)
@@ -281,7 +284,7 @@ def why_refuse(
     # An entry is written with the bytes to send, and those were answered: the outbox is empty.
     if any(entry.round == offer.round for entry in device.entries):
         return eligibility.ALREADY_IN_ROUND
-    return ledger.why_not(device.entries, offer.step, plan, floor, now)
+    return ledger.why_not(device.entries, offer.step, plan, floor, now, device.consented_at)
 
 
 def why_another_mode(offer: Offer, plan: Plan, helper: bytes | None) -> str | None:

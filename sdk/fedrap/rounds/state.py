@@ -77,6 +77,7 @@ class RoundSnapshot:
 
     at: float  # seconds of wall time
     consented: bool  # the user agreed to train, and has not taken it back
+    consented_at: float  # when the user was last asked; 0 when never
     fetching: bool | None  # the user agreed that releases are fetched; None when never asked
     recorded: int  # interactions, whether or not C has a row for them
     credentials: Credentials | None  # who this device is, once enrolled

@@ -250,6 +250,7 @@ class DeviceState:
             return RoundSnapshot(
                 at=self._clock(),
                 consented=self._may_train(),
+                consented_at=self._consents[-1].at if self._consents else 0.0,
                 fetching=self._may_fetch(),
                 recorded=len(interactions),
                 credentials=self._credentials,

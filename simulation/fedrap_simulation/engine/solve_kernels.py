@@ -152,10 +152,15 @@ def clip_rows(rows: Singles, limit: float) -> None:
 
 
 @compiled(parallel=True)
-def clip_shares(starts: Ints, rows: Singles, triangles: Singles, limit: float) -> None:
-    """Scale each device's rows and triangle together to norm `limit` at most, in place."""
+def clip_shares(
+    starts: Ints, rows: Singles, triangles: Singles, limit: float, touch: float
+) -> None:
+    """Scale each device's rows and triangle together to norm `limit` at most, in place.
+
+    A touch of a row is one more number of the norm, of this size.
+    """
     for i in prange(len(starts) - 1):
-        square = 0.0
+        square = touch * touch * (starts[i + 1] - starts[i])
         for p in range(starts[i], starts[i + 1]):
             for q in range(rows.shape[1]):
                 square += rows[p, q] * rows[p, q]

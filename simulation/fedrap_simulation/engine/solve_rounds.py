@@ -9,14 +9,20 @@ asked twice in a row and at most `rounds·part` times in all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedrap_core.plan import SolveMethod
 from fedrap_core.privacy.banded import INDEPENDENT, inverse_series
 from fedrap_core.quantize import quantize_rows
-from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
+from fedrap_core.solve.server_step import (
+    Learner,
+    Learning,
+    RoundSum,
+    learn_step,
+    touch_weight,
+)
 from fedrap_core.sparse import bucket_bytes, packed_size
 from fedrap_core.wire.share import folded_rows
 from fedrap_simulation.data.interactions import Histories, Rows
@@ -94,13 +100,17 @@ def sum_shares(
     *,
     clip: float = np.inf,
     row_clip: float = np.inf,
+    touch: float = 0.0,
     int8_seed: int | None = None,
 ) -> RoundSum:
-    """The sum of all shares, as the coordinator's accumulator would have it without noise."""
+    """The sum of all shares, as the coordinator's accumulator would have it without noise.
+
+    `touch` is what a touch weighs in the clip; how often a row was touched is exact here.
+    """
     base = method.w0 * common.T @ common + method.ridge * np.eye(method.dim)  # (k, k)
     total = np.zeros_like(common)  # (m, k)
     triangle = np.zeros(packed_size(method.dim))
-    touched = np.zeros(len(common), dtype=np.bool_)
+    touches = np.zeros(len(common))
     for block, users in enumerate(blocks_of(histories)):
         part = histories.some(users)
         rows, triangles = make_shares(
@@ -118,18 +128,22 @@ def sum_shares(
         if row_clip < np.inf:
             clip_rows(rows, row_clip)
         if clip < np.inf:
-            clip_shares(part.starts, rows, triangles, clip)
+            clip_shares(part.starts, rows, triangles, clip, 0.0)
         if int8_seed is not None:
             word = np.uint64((int8_seed << 20) + 2 * block & (2**64 - 1))
             round_rows(rows, method.dim, word)
             round_rows(triangles, method.dim, word + np.uint64(1))
-            if clip < np.inf:  # rounding may have made it longer; the accumulator clips again, too
-                clip_shares(part.starts, rows, triangles, clip)
+        if clip < np.inf and (touch or int8_seed is not None):
+            # Rounding may have made it longer, and touches count; so the accumulator clips again.
+            clip_shares(part.starts, rows, triangles, clip, touch)
         add_rows(part.items, rows, total)
         triangle += triangles.sum(axis=0, dtype=np.float64)
-        touched[part.items] = True
-    found = np.flatnonzero(touched)
-    return RoundSum(found, total[found], triangle, len(histories), min(clip, row_clip))
+        touches += np.bincount(part.items, minlength=len(common))
+    found = np.flatnonzero(touches)
+    return RoundSum(
+        found, total[found], triangle, len(histories), min(clip, row_clip),
+        touches=touches[found],
+    )  # fmt: skip
 
 
 def blocks_of(histories: Histories, entries: int | None = None) -> Iterator[Rows]:
@@ -166,6 +180,7 @@ def run_rounds(
     state = Learner(_published(rng.normal(0.0, learning.spread, (items, method.dim)), schedule))
     yield Released(0, state.common)
     bands = Bands(schedule, items, method.dim, rng)
+    touch = touch_weight(learning, schedule.clip, schedule.noise, items)
     for step, users in enumerate(cohorts(len(histories), schedule, rng)):
         total = sum_shares(
             histories.some(users),
@@ -173,12 +188,13 @@ def run_rounds(
             method,
             clip=schedule.clip,
             row_clip=schedule.row_clip,
+            touch=touch,
             int8_seed=int(rng.integers(2**40)) if schedule.int8 else None,
         )
         if schedule.noise:
-            total = bands.noised(total)
+            total = bands.noised(total, touch)
         learnt = learn_step(state, total, method, learning, step)
-        state = Learner(_published(learnt.common, schedule), learnt.gram, learnt.support)
+        state = replace(learnt, common=_published(learnt.common, schedule))
         yield Released(step + 1, state.common)
 
 
@@ -212,18 +228,24 @@ class Bands:
         self._items, self._dim, self._rng = items, dim, rng
         self._past: list[Floats] = []  # newest first
 
-    def noised(self, total: RoundSum) -> RoundSum:
-        """The sum as the coordinator would see it."""
+    def noised(self, total: RoundSum, touch: float = 0.0) -> RoundSum:
+        """The sum as the coordinator would see it; `touch` is what a touch weighs in the clip."""
         size = self._items * self._dim
-        noise = self._rng.normal(0.0, self._stddev, size + packed_size(self._dim))
+        counted = self._items if touch else 0
+        noise = self._rng.normal(0.0, self._stddev, size + packed_size(self._dim) + counted)
         for weight, before in zip(self._tail, self._past, strict=False):
             noise -= weight * before
         self._past = [noise, *self._past][: len(self._tail)]
         values = noise[:size].reshape(self._items, self._dim).copy()
         values[total.rows] += total.values
-        triangle = total.packed_gram + noise[size:]
+        triangle = total.packed_gram + noise[size : len(noise) - counted]
+        touches = None
+        if touch and total.touches is not None:
+            touches = noise[len(noise) - counted :] / touch  # (m,)
+            touches[total.rows] += total.touches
         self._steps += 1
         spread = self._stddev * float(np.linalg.norm(inverse_series(self._series, self._steps)))
         return RoundSum(
-            np.arange(self._items), values, triangle, total.devices, total.bound, spread
-        )
+            np.arange(self._items), values, triangle, total.devices, total.bound, spread,
+            touches=touches, touches_spread=spread / touch if touch else 0.0,
+        )  # fmt: skip

@@ -178,6 +178,7 @@ class DeviceMemory:
         return RoundSnapshot(
             at=self.now(),
             consented=self._consent,
+            consented_at=self.now(),  # the people of a scenario agree to what they are shown
             fetching=self._consent,
             recorded=len(items),
             credentials=self._credentials,

@@ -160,7 +160,8 @@ class InvariantChecker:
         task = await store.task_id(bytes(16))
         model, plan = load_model(before), decode_value(Plan, row.plan)
         bodies = _one_by_one([sent.bodies[device] for device in came])
-        aggregator = SealedAggregator(keyring, self._settings.serve.max_body_bytes)
+        settings = self._settings
+        aggregator = SealedAggregator(keyring, settings.serve.max_body_bytes, settings.learning)
         sets = await store.update_sets()
         summed = await aggregator.total(bodies, model.common, plan, task, row.step, sets)
         size = load_model(after).common.size

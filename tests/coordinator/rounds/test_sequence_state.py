@@ -22,12 +22,13 @@ from fedrap_core.sequence.server_step import (
     SequenceLearning,
     start_learner,
 )
-from fedrap_core.solve.server_step import Learning
+from fedrap_core.solve.server_step import Learner, Learning
 from fedrap_core.sparse import RowPart
 
 METHOD = SequenceMethod(dim=3, taus=(1.0, 5.0))
 LEARNING = SequenceLearning(rounds=10, warm_up=0.0)
 EVERY = np.arange(6)
+NOTHING = Learner(np.zeros((6, 3)))  # what `solve` says of devices behind rows
 
 
 def _sum(scale: float = 1.0) -> list[RowPart]:
@@ -41,7 +42,7 @@ def _sum(scale: float = 1.0) -> list[RowPart]:
 
 def _learner() -> SequenceLearner:
     fresh = start_learner(6, METHOD, LEARNING, np.random.default_rng(0))
-    return learn_sequence(fresh, _sum(), 3, LEARNING, Learning(), None)
+    return learn_sequence(fresh, _sum(), 3, LEARNING, Learning(), NOTHING)
 
 
 def test_a_learner_comes_back_from_its_bytes_to_the_same_bytes() -> None:
@@ -90,7 +91,7 @@ def test_moments_that_began_anew_make_the_step_of_a_first_round() -> None:
     first = replace(late, steps=0, since=0)
     schedule = SequenceLearning(rounds=1000, warm_up=0.0, decay=0.0, lowest=1.0)
     moved = [
-        learn_sequence(state, _sum(), 3, schedule, Learning(), None).items.outputs
+        learn_sequence(state, _sum(), 3, schedule, Learning(), NOTHING).items.outputs
         for state in (late, first)
     ]
     np.testing.assert_allclose(moved[0], moved[1])
@@ -100,7 +101,8 @@ def test_moments_that_began_anew_make_the_step_of_a_first_round() -> None:
 def test_no_row_moves_further_than_its_reach(support: np.ndarray | None) -> None:
     learner = _learner()
     bounds = Learning(row_step=0.1, min_support=4.0)
-    moved = learn_sequence(learner, _sum(), 3, LEARNING, bounds, support)
+    behind = replace(NOTHING, support=support)
+    moved = learn_sequence(learner, _sum(), 3, LEARNING, bounds, behind)
     usual = np.sqrt(np.mean(np.sum(learner.items.outputs**2, axis=1)))
     reach = 0.1 * usual * (0.5 if support is not None else 0.0) + 1e-12
     both = np.column_stack([moved.items.outputs, moved.items.bias]) - np.column_stack(

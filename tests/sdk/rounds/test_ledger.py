@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,31 @@ def a_plan(
 ) -> Plan:
     privacy = Privacy(separation=separation, cap=cap, noise=noise)
     return Plan(privacy=privacy, min_updates=min_updates)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, None),
+        ({"noise": 2.0}, None),
+        ({"noise": 0.9}, "policy-changed"),
+        ({"cap": 11}, "policy-changed"),
+        ({"window_days": 180.0}, "policy-changed"),
+        ({"window_days": 0.0}, None),
+        ({"noise": 0.0}, "policy-changed"),
+    ],
+)
+def test_a_weaker_policy_waits_for_another_consent_where_the_floor_says_so(
+    change: dict[str, float], expected: str | None
+) -> None:
+    rule = Privacy(separation=1, cap=10, noise=1.0, window_days=365.0)
+    taken = [Entry(1, b"r" * 16, 1.0, 1e-5, 5.0, rule)]
+    offered = Plan(privacy=msgspec.structs.replace(rule, **change), min_updates=5)
+    floor = dataclasses.replace(FLOOR, ask_again=True, max_lifetime_epsilon=math.inf)
+    assert why_not(taken, 3, offered, floor, 9.0, consented_at=4.0) == expected
+    assert why_not(taken, 3, offered, floor, 9.0, consented_at=6.0) is None
+    assert why_not(taken, 3, offered, FLOOR, 9.0, consented_at=4.0) is None
+    assert why_not([], 3, offered, floor, 9.0, consented_at=4.0) is None
 
 
 @pytest.mark.spec("7.5")
