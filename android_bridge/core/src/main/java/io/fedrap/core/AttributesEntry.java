@@ -1,14 +1,19 @@
 package io.fedrap.core;
 
+import io.fedrap.core.FedRapException.Kind;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 
 /** What the authority signs of the items' public attributes; pages are there by their digests. */
 final class AttributesEntry {
+    static final int DIGEST = 32;
+    private static final int MOST_DIGESTS = 4 * 1024 * 1024; // bytes
+    private static final byte[] ENTRY = Bytes.ascii("fedrap/1 attributes-entry\n");
     static final int PAGE_BYTES = 1024 * 1024;
     private static final int MOST_NAMES = 16;
     private static final int MOST_BYTES = 64 * 1024 * 1024;
@@ -91,5 +96,62 @@ final class AttributesEntry {
     /** How many rows that page has. */
     int rowsOf(int page) {
         return Math.min(rows, count - page * rows);
+    }
+
+    /**
+     * Coordinator to anybody: an entry as signed, and the digests of its pages, 32 bytes each, in order
+     * (11.1). Throws as {@link Fields#ofMessage}.
+     */
+    static byte[][] message(byte[] raw) {
+        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "attributes");
+        return new byte[][] {
+            fields.bytes("entry", 0, Authority.ENTRY_BYTES), fields.bytes("pages", 0, MOST_DIGESTS)
+        };
+    }
+
+    /**
+     * The entry, once it is found to speak of these pages and to be signed; null is an authority that is
+     * not known yet.
+     *
+     * @throws FedRapException SIGNATURE_INVALID: not signed, or other pages than the authority signed.
+     */
+    static AttributesEntry checked(byte[] entry, byte[] pages, byte[] authority) {
+        int from = Math.min(entry.length, Signer.SIGNATURE_BYTES);
+        byte[] raw = Arrays.copyOfRange(entry, from, entry.length);
+        AttributesEntry signed;
+        try {
+            signed = decode(raw);
+        } catch (FedRapException error) {
+            throw new FedRapException(
+                    Kind.SIGNATURE_INVALID,
+                    "not a signed entry of attributes: " + error.getMessage(), error);
+        }
+        if (authority != null) {
+            byte[] signature = Arrays.copyOf(entry, from);
+            Signer.verify(P256.publicKey(authority), Bytes.join(ENTRY, raw), signature);
+        }
+        if (!Arrays.equals(Bytes.sha256(pages), signed.pages)) {
+            throw unsigned("other pages of attributes than were signed");
+        }
+        if (pages.length != DIGEST * (long) pageCount(signed)) {
+            throw unsigned("more or fewer pages of attributes than the rows that were signed");
+        }
+        if (new HashSet<>(signed.names).size() < signed.names.size()) {
+            throw unsigned("two attributes have the same name");
+        }
+        return signed;
+    }
+
+    private static int pageCount(AttributesEntry signed) {
+        return (signed.count + signed.rows - 1) / signed.rows;
+    }
+
+    /** The digest of a page. */
+    static byte[] digest(byte[] pages, int number) {
+        return Arrays.copyOfRange(pages, DIGEST * number, DIGEST * (number + 1));
+    }
+
+    private static FedRapException unsigned(String why) {
+        return new FedRapException(Kind.SIGNATURE_INVALID, why);
     }
 }

@@ -217,6 +217,15 @@ public final class Config {
         return this;
     }
 
+    /**
+     * Ask the user again: a policy that guarantees less than the last one this device took part under waits
+     * until {@code consent} is called once more. {@link RoundReport#offered} says what it would be.
+     */
+    public Config floorAskAgain(boolean ask) {
+        floor.askAgain = ask;
+        return this;
+    }
+
     /** Epsilon of all answers to questions in a window, at the most; 2 by default. */
     public Config floorQuestions(double maxEpsilon) {
         floor.maxQuestionEpsilon = maxEpsilon;

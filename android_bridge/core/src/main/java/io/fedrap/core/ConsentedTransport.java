@@ -44,7 +44,7 @@ final class ConsentedTransport implements Transport {
     }
 
     @Override
-    public AttributesMessage attributes() {
+    public byte[][] attributes() {
         check.run();
         return inner.attributes();
     }

@@ -374,6 +374,11 @@ final class DeviceState {
         return consents.isEmpty() ? null : (Boolean) consents.get(consents.size() - 1).recommend;
     }
 
+    /** When the user was last asked; 0 when never. */
+    synchronized double consentedAt() {
+        return consents.isEmpty() ? 0 : consents.get(consents.size() - 1).at;
+    }
+
     /** Everything the user ever answered, oldest first. */
     synchronized List<Consent> consents() {
         checkUsable();

@@ -31,6 +31,8 @@ public final class Eligibility {
     public static final String OLD_OFFER = "old-offer";
     /** A plan or a release of a method that this library does not compute. */
     public static final String UNSUPPORTED_METHOD = "unsupported-method";
+    /** It guarantees less than the one agreed to; waits for {@code consent}. */
+    public static final String POLICY_CHANGED = "policy-changed";
     /** The numbers of a round were not finite, and it was dropped. */
     public static final String DIVERGED = "diverged";
     public static final String ALREADY_RUNNING = "already-running";

@@ -56,9 +56,9 @@ final class ItemAttributes {
         List<String> names = new ArrayList<>(StateCodec.texts((byte[]) head.get(4)));
         byte[] digests = (byte[]) head.get(5);
         List<byte[]> pages = new ArrayList<>();
-        for (int number = 0; number < digests.length / AttributesMessage.DIGEST; number++) {
+        for (int number = 0; number < digests.length / AttributesEntry.DIGEST; number++) {
             byte[] raw = store.get(NAME + "/" + number);
-            byte[] known = AttributesMessage.digest(digests, number);
+            byte[] known = AttributesEntry.digest(digests, number);
             if (raw == null || !java.util.Arrays.equals(Bytes.sha256(raw), known)) {
                 throw FedRapException.damaged("a page of attributes is missing; the next sync fetches it");
             }

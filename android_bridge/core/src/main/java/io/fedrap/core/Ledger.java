@@ -87,6 +87,7 @@ final class Ledger {
         double windowDays = 365.0; // the shortest in which cap and maxEpsilon hold
         double maxLifetimeEpsilon = 30.0; // of all that this device ever did
         double maxQuestionEpsilon = 2.0; // of all answers to questions in a window
+        boolean askAgain; // a weaker policy waits until the user was asked once more
 
         /** Throws IllegalArgumentException for a number below 0, or none. */
         void check() {
@@ -106,8 +107,13 @@ final class Ledger {
         }
     }
 
-    /** Null when the device agrees to an offer; otherwise a word for what breaks the rule. */
-    static String whyNot(List<Entry> entries, long step, Plan plan, Floor floor, double now) {
+    /**
+     * Null when the device agrees to an offer; otherwise a word for what breaks the rule.
+     *
+     * @param consentedAt when the user was last asked
+     */
+    static String whyNot(
+            List<Entry> entries, long step, Plan plan, Floor floor, double now, double consentedAt) {
         Privacy rule = plan.privacy;
         if (plan.minUpdates < floor.minUpdates) {
             return "floor-cohort";
@@ -128,6 +134,10 @@ final class Ledger {
         if (exceeds(entries, added, Math.max(floor.maxEpsilon, floor.maxLifetimeEpsilon))) {
             return "floor-lifetime";
         }
+        Entry agreed = agreed(entries);
+        if (floor.askAgain && agreed != null && consentedAt <= agreed.at && isLess(rule, agreed.rule)) {
+            return Eligibility.POLICY_CHANGED;
+        }
         int tries = 0;
         long gap = Math.max(rule.separation, floor.separation);
         boolean near = false;
@@ -142,6 +152,23 @@ final class Ledger {
             return "ledger-cap";
         }
         return near ? "ledger-separation" : null;
+    }
+
+    /** The last round that this device itself took part in; null where there is none. */
+    static Entry agreed(List<Entry> entries) {
+        Entry last = null;
+        for (Entry one : entries) {
+            last = one.rule != null ? one : last;
+        }
+        return last;
+    }
+
+    /** Does a policy guarantee less than another? */
+    private static boolean isLess(Privacy offered, Privacy agreed) {
+        boolean shorter =
+                offered.windowDays > 0
+                        && (agreed.windowDays == 0 || offered.windowDays < agreed.windowDays);
+        return shorter || offered.epsilon() > agreed.epsilon() * (1 + 1e-9);
     }
 
     static List<Entry> since(List<Entry> entries, double time) {

@@ -75,6 +75,11 @@ final class Privacy {
         return Accounting.chargedNoise(noise, coefficients, bitNoise);
     }
 
+    /** Charged to a device that took part K times, unamplified; infinite without noise. */
+    double epsilon() {
+        return Accounting.chargedEpsilon(cap, chargedNoise(), delta);
+    }
+
     Map<String, Object> toMap() {
         List<Object> bands = new ArrayList<>();
         for (double one : coefficients) {

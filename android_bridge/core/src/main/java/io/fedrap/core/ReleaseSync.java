@@ -112,7 +112,7 @@ final class ReleaseSync {
      */
     static void attributes(DeviceState state, Transport transport, byte[] authority) {
         ItemAttributes held = state.attributes();
-        AttributesMessage message;
+        byte[][] message;
         try {
             message = transport.attributes();
         } catch (UpdateRefused refused) {
@@ -121,7 +121,7 @@ final class ReleaseSync {
             }
             throw refused;
         }
-        AttributesEntry entry = message.checked(authority);
+        AttributesEntry entry = AttributesEntry.checked(message[0], message[1], authority);
         Credentials credentials = state.credentials();
         if (credentials != null && !Arrays.equals(entry.task, credentials.task)) {
             throw FedRapException.broken("attributes of another task");
@@ -132,12 +132,12 @@ final class ReleaseSync {
         Map<String, byte[]> known = new HashMap<>();
         for (int number = 0; number < held.pages.size(); number++) {
             known.put(
-                    Bytes.hex(AttributesMessage.digest(held.digests, number)), held.pages.get(number));
+                    Bytes.hex(AttributesEntry.digest(held.digests, number)), held.pages.get(number));
         }
         List<byte[]> pages = new ArrayList<>();
         long size = 0;
-        for (int number = 0; number < message.pages.length / AttributesMessage.DIGEST; number++) {
-            byte[] digest = AttributesMessage.digest(message.pages, number);
+        for (int number = 0; number < message[1].length / AttributesEntry.DIGEST; number++) {
+            byte[] digest = AttributesEntry.digest(message[1], number);
             byte[] raw = known.get(Bytes.hex(digest));
             if (raw == null) {
                 raw = transport.attributePage(digest);
@@ -149,7 +149,7 @@ final class ReleaseSync {
             }
             pages.add(raw);
         }
-        ItemAttributes fresh = ItemAttributes.of(entry, message.pages, pages);
+        ItemAttributes fresh = ItemAttributes.of(entry, message[1], pages);
         if (!fresh.isSame(held)) {
             state.adoptAttributes(fresh);
         }

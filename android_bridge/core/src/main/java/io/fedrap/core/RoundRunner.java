@@ -96,9 +96,12 @@ final class RoundRunner {
         }
         Plan plan = plan(offer);
         String why = whyRefuse(offer, plan, credentials, model);
-        return why != null
-                ? RoundReport.declined(why, offer.step)
-                : follow(signer, authority, offer, plan, credentials, model);
+        if (why != null) {
+            boolean changed = why.equals(Eligibility.POLICY_CHANGED);
+            return RoundReport.declined(
+                    why, offer.step, changed ? new Statement(plan.privacy, aggregation) : null);
+        }
+        return follow(signer, authority, offer, plan, credentials, model);
     }
 
     private RoundReport follow(
@@ -122,11 +125,11 @@ final class RoundRunner {
                                     random);
         } catch (FedRapException error) {
             if (error.kind() == Kind.BROKEN_MODEL) {
-                return RoundReport.declined(Eligibility.BROKEN_RELEASE, offer.step);
+                return RoundReport.declined(Eligibility.BROKEN_RELEASE, offer.step, null);
             }
             if (error.kind() == Kind.NOT_FINITE) {
                 state.countDropped();
-                return RoundReport.declined(Eligibility.DIVERGED, offer.step);
+                return RoundReport.declined(Eligibility.DIVERGED, offer.step, null);
             }
             throw cannotFollow(error);
         }
@@ -134,7 +137,7 @@ final class RoundRunner {
         step("before-commit");
         Ledger.Entry entry = new Ledger.Entry(offer.step, offer.round, state.now(), plan.privacy);
         if (!state.commitRound(entry, body)) { // taken back while the round was being computed
-            return RoundReport.declined(Eligibility.NO_CONSENT, offer.step);
+            return RoundReport.declined(Eligibility.NO_CONSENT, offer.step, null);
         }
         step("before-send");
         send(signer, authority, Bytes.hex(offer.round), body);
@@ -215,7 +218,9 @@ final class RoundRunner {
                 return Eligibility.ALREADY_IN_ROUND;
             }
         }
-        String why = Ledger.whyNot(entries, offer.step, plan, floor, state.now());
+        String why =
+                Ledger.whyNot(
+                        entries, offer.step, plan, floor, state.now(), state.consentedAt());
         if (why == null && (plan.split == null) != (aggregation == null)) { // 13.1
             return Eligibility.ANOTHER_AGGREGATION;
         }

@@ -67,7 +67,7 @@ public final class Statement {
         rowClip = rule.rowClip;
         clipAdapts = rule.adapt != null;
         delta = rule.delta;
-        epsilon = Accounting.chargedEpsilon(rule.cap, rule.chargedNoise(), rule.delta);
+        epsilon = rule.epsilon();
         assumptions = Collections.unmodifiableList(assumptions(rule));
     }
 

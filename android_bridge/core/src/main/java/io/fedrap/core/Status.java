@@ -87,11 +87,8 @@ public final class Status {
         this.trainer = config.trainer.name();
         this.trainerReason = config.trainerReason;
         this.blockedBy = blockedBy;
-        Privacy last = null;
-        for (Ledger.Entry one : entries) {
-            last = one.rule != null ? one.rule : last;
-        }
-        this.privacy = last == null ? null : new Statement(last, config.aggregation);
+        Ledger.Entry last = Ledger.agreed(entries);
+        this.privacy = last == null ? null : new Statement(last.rule, config.aggregation);
         this.storeReset = storeReset;
         Aggregation pair = config.aggregation;
         this.aggregation = pair == null ? "sealed" : pair.name();

@@ -25,7 +25,7 @@ interface Transport {
     ItemList catalogue(long start);
 
     /** Which pages the items' public attributes are in, as signed. */
-    AttributesMessage attributes();
+    byte[][] attributes();
 
     /** The bytes of one of these pages; the device itself checks their digest. */
     byte[] attributePage(byte[] digest);

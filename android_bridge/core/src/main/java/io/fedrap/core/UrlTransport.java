@@ -78,12 +78,12 @@ final class UrlTransport implements Transport {
     }
 
     @Override
-    public AttributesMessage attributes() {
+    public byte[][] attributes() {
         Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
         byte[] raw =
                 call("GET", "/v1/attributes", new byte[0], headers, Fields.MAX_BYTES, 0).body;
         try {
-            return AttributesMessage.decode(raw);
+            return AttributesEntry.message(raw);
         } catch (FedRapException error) {
             throw notOurs(error);
         }

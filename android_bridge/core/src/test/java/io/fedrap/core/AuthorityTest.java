@@ -36,11 +36,12 @@ class AuthorityTest {
                 release(one);
                 return;
             case "attributes":
-                AttributesMessage told = AttributesMessage.decode(one.bytes("bytes"));
-                AttributesEntry signed = told.checked(one.bytes("authority"));
+                byte[][] told = AttributesEntry.message(one.bytes("bytes"));
+                AttributesEntry signed =
+                        AttributesEntry.checked(told[0], told[1], one.bytes("authority"));
                 int number = 0;
                 for (Object page : (List<?>) one.get("bodies")) {
-                    byte[] digest = AttributesMessage.digest(told.pages, number);
+                    byte[] digest = AttributesEntry.digest(told[1], number);
                     signed.check(number++, digest, Vectors.unhex((String) page));
                 }
                 return;

@@ -89,6 +89,30 @@ class FedRapTest {
         }
     }
 
+    @Test
+    void aWeakerPolicyWaitsForTheUserWhereTheAppWantsThat() {
+        config.floorAskAgain(true);
+        try (FedRap device = consenting()) {
+            assertTrue(device.runRound().joined);
+            coordinator.round = new byte[] {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+            coordinator.step = 9;
+            coordinator.privacy.put("noise", 1.9);
+            now += 60;
+            RoundReport report = device.runRound();
+            assertEquals(Eligibility.POLICY_CHANGED, report.blockedBy);
+            assertTrue(report.offered.epsilon > device.status().privacy.epsilon);
+            coordinator.privacy.put("noise", 2.1);
+            assertNull(device.runRound().offered, "a stronger one is joined");
+            coordinator.round = new byte[] {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+            coordinator.step = 19;
+            coordinator.privacy.put("window_days", 100.0); // K anew after 100 days, where it was for a life
+            assertEquals(Eligibility.POLICY_CHANGED, device.runRound().blockedBy);
+            now += 1;
+            device.consent(true, "v2");
+            assertTrue(device.runRound().joined);
+        }
+    }
+
     /** What an app's own trainer makes of a round may run away; nothing of it leaves. */
     @Test
     void aRoundThatRanAwayIsDroppedAndCounted() {

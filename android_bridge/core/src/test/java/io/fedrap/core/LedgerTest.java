@@ -41,7 +41,7 @@ class LedgerTest {
         Plan plan = Plan.decode(MsgPack.encode(one.inner("plan").fields));
         assertEquals(
                 one.get("answer"),
-                Ledger.whyNot(entries, one.integer("step"), plan, least, one.number("now")));
+                Ledger.whyNot(entries, one.integer("step"), plan, least, one.number("now"), Double.POSITIVE_INFINITY));
         assertEquals(one.integer("charged"), Ledger.chargedSteps(entries));
         Vectors.close(one.number("epsilon"), Ledger.epsilon(entries));
     }

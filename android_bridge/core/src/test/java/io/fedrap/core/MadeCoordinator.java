@@ -179,7 +179,7 @@ class MadeCoordinator implements Transport {
     }
 
     @Override
-    public AttributesMessage attributes() {
+    public byte[][] attributes() {
         called("attributes");
         byte[] digests = attributePages.isEmpty() ? new byte[0] : Bytes.sha256(attributePages.get(0));
         for (int i = 1; i < attributePages.size(); i++) {
@@ -197,7 +197,7 @@ class MadeCoordinator implements Transport {
                         "pages", Bytes.sha256(digests));
         byte[] prefix = "fedrap/1 attributes-entry\n".getBytes(StandardCharsets.US_ASCII);
         byte[] signature = Signer.sign(authority.getPrivate(), Bytes.join(prefix, entry));
-        return AttributesMessage.decode(
+        return AttributesEntry.message(
                 raw("attributes", "entry", Bytes.join(signature, entry), "pages", digests));
     }
 

@@ -33,6 +33,16 @@ final class Received {
         }
     }
 
+    private static final class Attributes {
+        final byte[] entry;
+        final byte[] pages;
+
+        Attributes(byte[][] read) {
+            entry = read[0];
+            pages = read[1];
+        }
+    }
+
     private static final class Page {
         final List<byte[]> columns;
 
@@ -77,7 +87,7 @@ final class Received {
             case "catalogue":
                 return ItemList.decode(raw, LIMIT);
             case "attributes":
-                return AttributesMessage.decode(raw);
+                return new Attributes(AttributesEntry.message(raw));
             case "attributes-entry":
                 return AttributesEntry.decode(raw);
             case "attribute-page":

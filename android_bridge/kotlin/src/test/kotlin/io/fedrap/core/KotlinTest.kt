@@ -19,6 +19,7 @@ import kotlinx.coroutines.flow.take
 import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.yield
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertNull
@@ -83,6 +84,7 @@ class KotlinTest {
             val round = launch { device.awaitRound() }
             launch(Dispatchers.IO) { assertTrue(asked.await(60, TimeUnit.SECONDS)) }.join()
             round.cancel()
+            repeat(10) { yield() } // the cancelled coroutine, which waits in this thread, stops the device
             stopping = true
             round.join()
             assertTrue(round.isCancelled)
