@@ -62,10 +62,10 @@ final class Bytes {
         return text.toString();
     }
 
-    /** The bytes of hex; throws NumberFormatException. */
+    /** The bytes of hex; throws a RuntimeException where it is none. */
     static byte[] unhex(String text) {
-        byte[] raw = new byte[text.length() / 2];
-        for (int i = 0; i < raw.length; i++) {
+        byte[] raw = new byte[(text.length() + 1) / 2];
+        for (int i = 0; i < raw.length; i++) { // half a byte at the end is none
             raw[i] = (byte) Integer.parseInt(text.substring(2 * i, 2 * i + 2), 16);
         }
         return raw;

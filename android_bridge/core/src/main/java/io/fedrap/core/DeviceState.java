@@ -681,7 +681,7 @@ final class DeviceState {
             if (model != old) {
                 return; // these are changes to a C that is not there any more
             }
-            long newest = history.newest(history.without(null, null));
+            long newest = history.newest(null);
             values.put(SINCE, StateCodec.list(newest));
             store.commit(values, true);
             model = fresh;

@@ -105,12 +105,12 @@ final class Recorded {
         return found;
     }
 
-    /** The largest number in the store of those at these places; -1 when there is none. */
+    /** The largest number in the store of those at these places, null for all; -1 when there is none. */
     long newest(List<Integer> places) {
         long newest = -1;
         long[] numbers = numbers();
-        for (int place : places) {
-            newest = Math.max(newest, numbers[place]);
+        for (int i = 0; i < (places == null ? numbers.length : places.size()); i++) {
+            newest = Math.max(newest, numbers[places == null ? i : places.get(i)]);
         }
         return newest;
     }

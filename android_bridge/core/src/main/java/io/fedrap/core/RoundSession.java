@@ -131,7 +131,9 @@ final class RoundSession {
             look();
             byte[] authority = Membership.authorityOf(known, pinned());
             Transport watched = new ConsentedTransport(transport, () -> checkMeasuring(mine));
-            return config.measure.answer(state, watched, known, authority, config.floor);
+            int answered = config.measure.answer(state, watched, known, authority, config.floor);
+            distrusted = null;
+            return answered;
         } catch (FedRapException error) {
             noted(error);
             if (state.isOpen() && error.kind() != Kind.STOPPED) {
@@ -145,8 +147,15 @@ final class RoundSession {
     }
 
     private void look() {
-        if (config.measure != null) {
-            config.measure.look(state);
+        try {
+            if (config.measure != null) {
+                config.measure.look(state);
+            }
+        } catch (FedRapException error) { // a release that gives no lists is no reason to miss the next
+            if (!error.isOneOf(Kind.BROKEN_MODEL, Kind.WRONG_SHAPE, Kind.NOT_FINITE)) {
+                throw error;
+            }
+            tellApp(error);
         }
     }
 
