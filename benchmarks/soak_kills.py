@@ -42,7 +42,8 @@ class Reviver:
     def __call__(self) -> Running:
         while self._running is None or not self._running.alive:
             self.deaths += self._running is not None
-            self._running = start(self._site, self._next_fault())
+            # What a process wrote outlives its kill -9, on the disk or not: no need to wait for it.
+            self._running = start(self._site, self._next_fault(), synchronous="OFF")
             self.deaths += self._running is None
         return self._running
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -79,6 +80,9 @@ async def test_a_round_whose_key_was_lost_is_abandoned_and_its_step_tried_again(
     async with serve(settings, database, open_keyring(tmp_path / "keys")) as served:
         await (await served.player()).join()
         before = served.app[COORDINATOR].round
+    (tmp_path / "other").mkdir()
+    for name in ("noise.key", "authority.key"):  # without these two it would not start
+        shutil.copy(tmp_path / "keys" / name, tmp_path / "other" / name)
     async with serve(settings, database, open_keyring(tmp_path / "other")) as served:
         after = served.app[COORDINATOR].round
         assert before is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedrap_coordinator.domain.records import Extent
+from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.rounds.releases import first_model
@@ -86,3 +87,15 @@ async def test_all_devices_of_a_round_get_the_same_signed_offer(tmp_path: Path) 
         decode(Signed, offers.pop())
         coordinator = served.app[COORDINATOR]
         assert coordinator.round is not None
+
+
+async def test_other_keys_than_those_of_the_database_stop_the_start(tmp_path: Path) -> None:
+    """A lost folder of keys is made anew on first use: no device would trust what it signs."""
+    store, keyring = MemoryStore(), fresh_keyring()
+    async with serve(SETTINGS, store, keyring) as served:
+        await (await served.player()).join(one_cell(0))
+    with pytest.raises(ConfigError, match=r"did not sign release 2.*back from their backup"):
+        async with serve(SETTINGS, store, fresh_keyring()):
+            pass
+    async with serve(SETTINGS, store, keyring):
+        pass

@@ -126,8 +126,8 @@ async def test_a_file_that_is_moved_away_takes_no_update_until_it_is_back(tmp_pa
         first, second, third = await _sent(served, 3)
         assert (await first()).status == 200
         path.rename(away)
+        await until_async(lambda: not coordinator.is_ready)  # also while nobody writes
         _is_away(await second())
-        await until_async(lambda: not coordinator.is_ready)
         async with served.session.get(served.url + "/readyz") as answer:
             assert answer.status == 503
         path.write_bytes(away.read_bytes())  # a copy is another file: it lacks what is in the log

@@ -34,9 +34,9 @@ from fedrap_core.solve.server_step import Learning
 LEAST_COHORT = 20  # what a device's default floor wants
 LARGEST_CLIP = 100.0  # what it takes, at the most
 WINDOW_DAYS = 365.0  # in which K rounds may be joined: a device's default floor wants no less
-# Held 5 % of attackers to exposure .01 on ml-100k and ml-1m, with noise and without; 2 did not
-# under noise, and 1.25 cost quality on ml-100k (docs/poisoning.md).
-SCORE_CAP = 1.5
+# What 5 % of attackers get on ml-100k at epsilon 8, validation: .239 without, .003 with 1.5, .001
+# with 1.35, at the same quality (docs/poisoning.md).
+SCORE_CAP = 1.35
 PARTICIPATIONS = 10  # K without a guarantee: more brought nothing on validation
 HOUR = 3600.0
 # NDCG@10 under noise as a share of the same task without, by signal to noise of a typical row:
@@ -326,7 +326,11 @@ def _open(expected: Expected) -> Recipe:
         Scoring(sequence=mix if refusal is None else OFF),
     )  # fmt: skip
     why = _reasons(expected) | {
-        "round.max_updates": "a tenth of the devices",
+        "round.max_updates": (
+            "a tenth of the devices"
+            if cohort == expected.devices // 10
+            else "fewer would be too few for a device's default floor, more than half for b"
+        ),
         "round.min_updates": "a round with fewer is abandoned; devices see this number",
         "round.min_seconds": "collected at least so long, unless max_updates come first",
         "round.total": "everybody is asked K times",

@@ -56,8 +56,9 @@ from fedrap_core.errors import BrokenModel
 from fedrap_core.plan import Plan, Scoring
 from fedrap_core.privacy.mechanisms import NO_SETS
 from fedrap_core.solve.server_step import RoundSum
-from fedrap_core.wire.authority import read_entry
+from fedrap_core.wire.authority import is_signed_by, read_entry
 from fedrap_core.wire.codec import decode_value, encode_value
+from fedrap_core.wire.keys import public_point
 from fedrap_core.wire.messages import MOST_ENTRIES, Offer
 
 log = logging.getLogger(__name__)
@@ -192,6 +193,7 @@ class RoundDriver:
             await self._refresh()
             if self.model is not None:
                 check_settings(self._settings, self.model)
+                self._check_authority(self.model)
                 self._check_steps(self.model)
             await self._check_policy()
             if self.model is not None:
@@ -225,6 +227,21 @@ class RoundDriver:
         if other:
             log.warning("the policy was changed", extra={"changes": in_words(other)})
             self._settings = self._settings.under(in_force)
+
+    def _check_authority(self, model: Model) -> None:
+        """Other keys would sign what no device of this task trusts, and draw noise anew.
+
+        Raises:
+            ConfigError: the keys are not those that signed the release in this database.
+        """
+        entry = model.message.entry
+        point = public_point(self._keyring.authority.public_key())
+        if entry and not is_signed_by(point, entry):
+            raise ConfigError(
+                f"the keys in {self._settings.keys} are not those of this database: they did not "
+                f"sign release {model.stored.version}. Put the keys of this task back from their "
+                "backup; devices trust no others"
+            )
 
     def _check_steps(self, model: Model) -> None:
         """A database that is older than its keys would publish steps a second time.

@@ -192,8 +192,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _still_there(path: Path, connection: sa.Connection) -> None:
     """SQLite writes on into a file that was moved or deleted: what was accepted would be lost."""
-    if connection.get_execution_options().get(READS, False):
-        return
     found = _identity(path)
     if found is None or found != connection.info[_FILE]:
         said = (
