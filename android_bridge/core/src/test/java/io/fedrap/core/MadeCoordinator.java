@@ -38,6 +38,7 @@ class MadeCoordinator implements Transport {
     final List<byte[]> attributePages = new ArrayList<>();
     long attributesVersion = 1;
     boolean spoil; // pages of attributes
+    byte[] trend = new byte[0]; // of the release
 
     MadeCoordinator() {
         method.put("name", "solve");
@@ -155,8 +156,11 @@ class MadeCoordinator implements Transport {
         release.putAll(Export.map(
                 "task", TASK, "version", version, "step", Math.max(0, version - 1), "size", SIZE,
                 "dim", DIM, "catalogue", catalogueVersion, "scoring", Export.map("name", scoring),
-                "model", SharedMatrix.hash(items), "scales", Bytes.bytes(items.scales),
+                "model", SharedMatrix.hash(items, null, Trend.of(trend, SIZE)), "scales", Bytes.bytes(items.scales),
                 "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count)));
+        if (trend.length > 0) {
+            release.put("trend", trend);
+        }
         return MsgPack.encode(signed(release));
     }
 
