@@ -97,6 +97,7 @@ final class DeviceState {
         personal = SetAside.read(store, "personal", StateCodec::personal);
         List<?> when = SetAside.read(store, SINCE, raw -> numbers(raw, Long.class));
         since = when.isEmpty() ? -1 : (Long) when.get(0);
+        history.startAfter(since);
         List<?> last = SetAside.read(store, "nonce", raw -> numbers(raw, Long.class));
         nonce = last.isEmpty() ? 0 : (Long) last.get(0);
         List<?> ran = SetAside.read(store, "dropped", raw -> numbers(raw, Long.class));
@@ -198,7 +199,13 @@ final class DeviceState {
         checkUsable();
         if (history.isDue(retention, now())) {
             List<Integer> kept = history.allowed(retention, now());
-            personal = history.keepOnly(store, kept, personal, Collections.<String, byte[]>emptyMap());
+            long last = Math.max(since, history.newest(null)); // no number is ever given twice
+            Map<String, byte[]> more = new LinkedHashMap<>();
+            if (history.newest(kept) < last) {
+                more.put(SINCE, StateCodec.list(last));
+            }
+            personal = history.keepOnly(store, kept, personal, more);
+            since = more.isEmpty() ? since : last;
         }
     }
 
@@ -681,7 +688,7 @@ final class DeviceState {
             if (model != old) {
                 return; // these are changes to a C that is not there any more
             }
-            long newest = history.newest(null);
+            long newest = Math.max(since, history.newest(null));
             values.put(SINCE, StateCodec.list(newest));
             store.commit(values, true);
             model = fresh;

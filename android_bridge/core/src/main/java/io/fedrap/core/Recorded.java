@@ -35,6 +35,11 @@ final class Recorded {
         putInOrder(1);
     }
 
+    /** The next one has a larger number than this. */
+    void startAfter(long number) {
+        next = Math.max(next, number + 1);
+    }
+
     int size() {
         return interactions.size();
     }

@@ -240,4 +240,25 @@ class MeasuringTest {
             assertFalse(device.hidden().contains("item-3"));
         }
     }
+
+    @Test
+    void whatIsRecordedAfterAllElseIsTooOldCountsToo() {
+        config.retention(100, 1.0);
+        try (FedRap device = asked()) {
+            device.sync(); // all of it was looked at
+        }
+        now += 2 * 86_400;
+        try (FedRap device = FedRap.open(config)) {
+            assertEquals(0, device.status().interactions);
+            coordinator.version = 3;
+            device.sync();
+        }
+        try (FedRap device = FedRap.open(config)) {
+            device.record("item-3");
+            device.record("item-4");
+            question("releases", Arrays.asList(3L), "asked_at", now - 1000, "ends_at", now + 1);
+            assertEquals(1, device.answerQuestions());
+            assertEquals(0.25f, opened(0)[0]);
+        }
+    }
 }
