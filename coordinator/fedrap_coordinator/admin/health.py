@@ -11,8 +11,12 @@ from fedrap_coordinator.domain.rollouts import Rollout
 from fedrap_coordinator.domain.rounds import OVER, Phase, RoundLimits
 
 # Every word that a state can be; the page has a colour for each.
-STATES = ("live", "database-away", "disk-full", "empty", "rolling-out", "task-over", "stopped")
+STATES = (
+    "live", "database-away", "disk-full", "empty", "rolling-out", "task-over", "helper-away",
+    "stopped",
+)  # fmt: skip
 _FULL = ("disk is full", "no space left", "disk full")  # of SQLite, PostgreSQL and systems
+_SAID = 300  # characters of what a helper said
 _IN_A_ROW = 3  # rounds that were abandoned: then it is no accident
 
 
@@ -28,6 +32,7 @@ class Seen:
     states: DeviceStates
     rows: Sequence[RoundRow]  # the newest first
     rollout: Rollout | None = None  # that goes on
+    helper: str = ""  # why the helper of private aggregation does not serve; empty: it does
 
 
 def health(seen: Seen) -> Health:
@@ -55,6 +60,13 @@ def health(seen: Seen) -> Health:
             "items still get releases.",
             "More rounds: a larger `total` with `fedrap-coordinator policy change`, which says "
             "what that costs devices.",
+        )
+    if seen.helper:
+        return Health(
+            "helper-away",
+            "The helper of private aggregation does not serve, so no round can be made: "
+            f"{seen.helper[:_SAID]}",
+            "Ask whoever runs it; it is tried again by itself, and what devices sent is kept.",
         )
     return _of_learning(seen)
 

@@ -242,7 +242,7 @@ class Monitor:
         seen = Seen(
             self._store.trouble, coordinator.model is not None, coordinator.is_over,
             coordinator.settings.round.total, coordinator.limits, self._states, rows,
-            await store.rollout(),
+            await store.rollout(), coordinator.helper_trouble,
         )  # fmt: skip
         return Dashboard(
             at=now,

@@ -38,6 +38,7 @@ def row(phase: Phase, accepted: int) -> RoundRow:
         (replace(FINE, over=True), "task-over", "All 50 rounds"),
         (replace(FINE, rollout=ROLLOUT), "live", ""),
         (replace(FINE, rollout=ROLLOUT.begun(7, 8)), "rolling-out", "Release 8 is with 0.01 of"),
+        (replace(FINE, helper="no route to host"), "helper-away", "no route to host"),
         (replace(FINE, states=DeviceStates()), "stopped", "No device is enrolled"),
         (
             replace(FINE, states=DeviceStates(spent=40, waiting=12, first_free=26)),
