@@ -106,11 +106,11 @@ async def test_with_another_sealing_key_stored_updates_stay_closed_and_nothing_i
     """Who has the database and not the key can't sum: the round is abandoned, and its bodies go."""
     path, settings = str(tmp_path / "c.sqlite"), small_settings(updates=3, min_updates=2)
     async with serve(settings, path) as served:
-        noise, current = served.app[COORDINATOR].keyring.noise, served.app[COORDINATOR].round
+        mine, current = served.app[COORDINATOR].keyring, served.app[COORDINATOR].round
         assert current is not None
         for row in range(2):
             await (await served.player()).join(one_cell(row))
-    stranger = Keyring(new_private_key(), noise)
+    stranger = Keyring(new_private_key(), mine.noise, mine.authority)
     async with serve(settings, path, stranger) as served:
         await (await served.player()).join(one_cell(2))
         coordinator = served.app[COORDINATOR]

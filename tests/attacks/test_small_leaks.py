@@ -20,6 +20,7 @@ from fedrap_coordinator.app import ADMIN_RUNNER
 from fedrap_coordinator.http import dashboard
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.http.limits import RequestLimits
+from fedrap_coordinator.keyring import Keyring, fresh_keyring
 from fedrap_coordinator.settings import AdminApi, Limits, Settings
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.engine import copy_database
@@ -128,9 +129,9 @@ async def test_a_new_item_is_in_the_next_catalogue() -> None:
 
 
 @asynccontextmanager
-async def admin_process(url: str) -> AsyncIterator[str]:
-    """The admin address of one more process over this database."""
-    async with serve(WITH_ADMINS, SqlStore(url)) as served:
+async def admin_process(url: str, keyring: Keyring) -> AsyncIterator[str]:
+    """The admin address of one more process over this database and these keys."""
+    async with serve(WITH_ADMINS, SqlStore(url), keyring) as served:
         yield f"http://127.0.0.1:{served.app[ADMIN_RUNNER].addresses[0][1]}"
 
 
@@ -154,8 +155,9 @@ async def test_a_cookie_is_dead_after_sign_out_everywhere_and_for_good(
 ) -> None:
     """0.1 only asked the browser to forget it: a copy looked on until it ended by itself."""
     url = f"sqlite:///{tmp_path / 'fedrap.sqlite'}" if database == "sqlite" else postgres_url()
+    keyring = fresh_keyring()
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
-        async with admin_process(url) as one, admin_process(url) as other:
+        async with admin_process(url, keyring) as one, admin_process(url, keyring) as other:
             store = SqlStore(url)
             await store.open()
             admin = AdminActions(store, WITH_ADMINS, SYSTEM, "test")
@@ -169,7 +171,7 @@ async def test_a_cookie_is_dead_after_sign_out_everywhere_and_for_good(
                 assert answer.status == 200
             assert [await looks(http, place, stolen) for place in (one, other)] == [401, 401]
             assert await looks(http, other, second) == 200  # another browser stays signed in
-        async with admin_process(url) as restarted:
+        async with admin_process(url, keyring) as restarted:
             assert await looks(http, restarted, stolen) == 401
             assert await looks(http, restarted, second) == 200
 
