@@ -1,8 +1,9 @@
 """Costs of `split`: a device's report, both servers' work on it, bytes, closing and memory.
 
-    python benchmarks/bench_split.py [--full] [--json OUT]
+    python benchmarks/bench_split.py [--full] [--java] [--json OUT]
 
 CPU seconds of one core (not wall time, so other work beside it changes little), smallest of three.
+With `--java` also those of the Java device, warm and of its first report (a JDK and Maven).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +38,7 @@ SHORT = [(1_700, 32, 100), (32_000, 32, 100)]
 FULL = [*SHORT, (100_000, 64, 200), (1_000_000, 32, 100)]
 REPEATS = 3
 KEY = bytes(16)
+BRIDGE = Path(__file__).resolve().parents[1] / "android_bridge"
 
 
 def least(work: Callable[[], object]) -> float:
@@ -101,14 +104,29 @@ def measure(items: int, dim: int, rows: int) -> dict[str, Any]:
     return found
 
 
+def java(items: int, dim: int, rows: int) -> dict[str, Any]:
+    """The same report in Java: milliseconds, warm and of the first one."""
+    folders = [f"{module}/target/{kind}" for module in ("core", "split")
+               for kind in ("classes", "test-classes")]  # fmt: skip
+    path = ":".join(str(BRIDGE / folder) for folder in folders)
+    command = ["java", "-cp", path, "io.fedrap.core.SplitTimes", str(items), str(dim), str(rows)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    return {name: found[name] for name in ("java_ms", "java_first_ms")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="up to a million items")
+    parser.add_argument("--java", action="store_true", help="a report of the Java device, too")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.java:
+        build = ["mvn", "-B", "-q", "-ntp", "test-compile", "-pl", "core,split"]
+        subprocess.run(build, cwd=BRIDGE, check=True)
     lines = []
     for shape in FULL if arguments.full else SHORT:
-        lines.append(measure(*shape))
+        lines.append(measure(*shape) | (java(*shape) if arguments.java else {}))
         print(json.dumps(lines[-1]), flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps({"split": lines}, indent=1) + "\n")

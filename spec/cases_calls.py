@@ -31,6 +31,7 @@ TABLE: list[tuple[str, str, str, list[Any]]] = [
     ("similar_items", "item", rules.ITEM, ITEM),
     ("similar_items", "n", rules.COUNT, COUNT),
     ("popular", "n", rules.COUNT, COUNT),
+    ("trending", "n", rules.COUNT, COUNT),
     ("recommend", "n", rules.COUNT, COUNT),
     ("recommend", "filter_seen", rules.FLAG, [*FLAG, None]),
     ("recommend", "candidates", rules.ITEMS, ["mug", 5, [5], [None], {"a": 1}, True]),
@@ -42,6 +43,7 @@ TABLE: list[tuple[str, str, str, list[Any]]] = [
     ("recommend", "explain", rules.FLAG, [*FLAG, None]),
     ("consent", "recommend", rules.FLAG, FLAG),
     ("consent", "train", rules.FLAG, FLAG),
+    ("consent", "measure", rules.FLAG, FLAG),
     ("consent", "policy", rules.POLICY, [2026, None, True, [], "", LONG]),
     ("run_round", "wait", rules.SECONDS, [-1, "5", None, True, NAN, INFINITE, []]),
     ("export", "path", rules.PATH, [5, None, "", True, []]),
@@ -71,12 +73,16 @@ TABLE: list[tuple[str, str, str, list[Any]]] = [
     ("floor", "min_noise", ledger.FLOOR, [-1, NAN, "0", None, True]),
     ("floor", "max_epsilon", ledger.FLOOR, [-1, NAN, "0", None, True]),
     ("floor", "max_clip", ledger.FLOOR, [-1, NAN, "0", None, True]),
+    ("floor", "window_days", ledger.FLOOR, [-1, NAN, "0"]),
+    ("floor", "max_lifetime_epsilon", ledger.FLOOR, [-1, NAN, "0"]),
+    ("floor", "max_question_epsilon", ledger.FLOOR, [-1, NAN, "0"]),
     ("kinds", "view", kinds.RULE, [0, "1", True, NAN, 1001, -1001, []]),
 ]  # fmt: skip
 # Calls whose arguments are wrong together.
 TOGETHER: list[tuple[str, dict[str, Any], str]] = [
     ("consent", {"recommend": None, "train": None}, f"train: {rules.ANSWER}"),
     ("consent", {"recommend": False, "train": True}, f"recommend: {rules.TRAIN_ALONE}"),
+    ("consent", {"train": False, "measure": True}, f"measure: {rules.MEASURE_ALONE}"),
     (
         "record_many",
         {"interactions": [["tea", "view", 1.0, 5.0], ["", "view", 1.0, 5.0]]},

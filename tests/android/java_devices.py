@@ -80,8 +80,13 @@ def java_devices(short_lived: bool = True) -> Iterator[JavaDevices]:
     """A process without devices yet; one that lives for long is worth compiling well."""
     java = build_java()
     assert java.status == 0, java.said[-6000:]
-    target = BRIDGE / "core" / "target"
-    path = f"{target / 'classes'}:{target / 'test-classes'}"
+    folders = [
+        "core/target/classes",
+        "core/target/test-classes",
+        "measure/target/classes",
+        "split/target/classes",
+    ]
+    path = ":".join(str(BRIDGE / folder) for folder in folders)
     process = subprocess.Popen(
         ["java", *(["-XX:TieredStopAtLevel=1"] if short_lived else []), "-cp", path, MAIN],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

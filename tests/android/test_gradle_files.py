@@ -17,7 +17,7 @@ POM = "{http://maven.apache.org/POM/4.0.0}"
 ANDROID = "{http://schemas.android.com/apk/res/android}"
 TOOLS = "{http://schemas.android.com/tools}"
 AARS = ("android", "ort")
-MODULES = ("core", "ort", "android", "sample")
+MODULES = ("core", "ort", "measure", "split", "android", "sample")
 
 
 def gradle(module: str) -> str:

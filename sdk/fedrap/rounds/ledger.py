@@ -113,8 +113,10 @@ def why_not(
     lifetime = max(floor.max_epsilon, floor.max_lifetime_epsilon)
     if math.isfinite(lifetime) and epsilon([*entries, added]) > lifetime:
         return eligibility.FLOOR_LIFETIME
-    if floor.ask_again and guarantees_less(entries, rule) and consented_at <= entries[-1].at:
-        return eligibility.POLICY_CHANGED
+    if floor.ask_again and guarantees_less(entries, rule):
+        agreed = _last_agreed(entries)
+        if agreed is not None and consented_at <= agreed.at:
+            return eligibility.POLICY_CHANGED
     steps = charged_steps(entries)
     if step in steps:
         tries = sum(entry.step == step and not entry.question for entry in entries)
@@ -171,8 +173,13 @@ def guarantees_less(entries: Sequence[Entry], rule: Privacy) -> bool:
 
 def privacy_guarantee(entries: Sequence[Entry]) -> Statement | None:
     """Of the policy that this device agreed to last."""
-    rules = [entry.rule for entry in entries if entry.rule is not None]
-    return state_policy(rules[-1]) if rules else None
+    agreed = _last_agreed(entries)
+    return None if agreed is None or agreed.rule is None else state_policy(agreed.rule)
+
+
+def _last_agreed(entries: Sequence[Entry]) -> Entry | None:
+    """The newest that has a rule; answers to questions have none."""
+    return next((entry for entry in reversed(entries) if entry.rule is not None), None)
 
 
 def epsilon(entries: Sequence[Entry]) -> float:

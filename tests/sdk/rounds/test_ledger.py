@@ -55,6 +55,8 @@ def test_a_weaker_policy_waits_for_another_consent_where_the_floor_says_so(
     assert why_not(taken, 3, offered, floor, 9.0, consented_at=6.0) is None
     assert why_not(taken, 3, offered, FLOOR, 9.0, consented_at=4.0) is None
     assert why_not([], 3, offered, floor, 9.0, consented_at=4.0) is None
+    answered = Entry(0, b"q" * 16, 5.0, 1e-5, 8.0, question=True)  # is no round agreed to
+    assert why_not([*taken, answered], 3, offered, floor, 9.0, consented_at=6.0) is None
 
 
 @pytest.mark.spec("7.5")

@@ -62,6 +62,8 @@ public final class RoundJobService extends JobService {
                 RoundReport report = opened.runRound(0, () -> isStopped() ? Eligibility.STOPPED : null);
                 if (Eligibility.NO_CONSENT.equals(report.blockedBy)) {
                     refresh(opened);
+                } else if (!isStopped()) {
+                    opened.answerQuestions(); // as far as the user agreed to that
                 }
                 end(report, false);
             } catch (FedRapException error) { // a full disk, say: the system tries again, ever later

@@ -11,7 +11,8 @@ final class Arguments {
     private static final List<String> VALUES =
             Arrays.asList("--store", "--token", "--history", "--policy", "--wait", "--recommend", "-n");
     private static final List<String> SWITCHES =
-            Arrays.asList("--agree", "--allow-http", "--no-privacy", "--explain", "--yes");
+            Arrays.asList(
+                    "--agree", "--allow-http", "--no-privacy", "--explain", "--repair", "--yes");
 
     final String command;
     private final List<String> words = new ArrayList<>();

@@ -2,6 +2,7 @@ package io.fedrap.cli;
 
 import io.fedrap.core.Conditions;
 import io.fedrap.core.Config;
+import io.fedrap.core.Diagnosis;
 import io.fedrap.core.Erased;
 import io.fedrap.core.Exported;
 import io.fedrap.core.FedRap;
@@ -37,6 +38,8 @@ public final class DeviceCommand {
                     + "      --no-privacy      join rounds that promise no privacy, too\n"
                     + "  recommend       the best items for this user; -n 10, --explain\n"
                     + "  status          where this device stands\n"
+                    + "  doctor          what is wrong with a store that does not open or lost something\n"
+                    + "      --repair          make one that opens of what is left\n"
                     + "  export FILE     everything that is known of this user\n"
                     + "  erase --yes     delete the store and its key, and leave the coordinator\n\n"
                     + "  --store FOLDER  where it is kept (FEDRAP_STORE; ~/.local/share/fedrap-java)\n";
@@ -110,6 +113,8 @@ public final class DeviceCommand {
                 try (FedRap device = FedRap.open(config)) {
                     return export(device);
                 }
+            case "doctor":
+                return doctor(config);
             case "erase":
                 return erase(config);
             default:
@@ -183,6 +188,30 @@ public final class DeviceCommand {
         out.println("to be sent    " + one.pending);
         out.println("a round now   " + (one.blockedBy == null ? "may run" : why(one.blockedBy)));
         return 0;
+    }
+
+    /** Needs no store that opens. */
+    private int doctor(Config config) {
+        boolean repair = arguments.has("--repair");
+        Diagnosis found = repair ? FedRap.repair(config) : FedRap.examine(config);
+        out.println("opens         " + (found.opens ? "yes" : "no"));
+        if (found.opens) {
+            out.println("interactions  " + found.interactions);
+        }
+        for (String one : found.findings) {
+            out.println("wrong         " + one);
+        }
+        if (found.findings.isEmpty()) {
+            out.println("wrong         nothing");
+        }
+        if (found.ledgerLost) {
+            out.println("ledger        a part is lost, so this device joins no more rounds; erase it");
+            out.println("              and enrol anew to take part again");
+        }
+        if (!found.opens && !repair) {
+            out.println("Try doctor --repair; the files are kept as they are beside the new.");
+        }
+        return found.opens ? 0 : 1;
     }
 
     private int export(FedRap device) throws IOException {

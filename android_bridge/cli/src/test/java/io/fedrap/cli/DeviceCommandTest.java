@@ -59,6 +59,24 @@ class DeviceCommandTest {
     }
 
     @Test
+    void aDoctorSaysWhatIsWrongAndRepairs() throws IOException {
+        assertEquals(2, run("doctor"));
+        assertTrue(said.contains("there is no store"), said);
+        assertEquals(1, run("join", "--history", csv("item\na\nb\n").getPath()));
+        assertEquals(0, run("doctor"));
+        assertTrue(said.contains("opens         yes\ninteractions  2\nwrong         nothing"), said);
+        File root = new File(folder, "store/app/root");
+        Files.write(root.toPath(), new byte[] {1, 2, 3});
+        assertEquals(2, run("status"));
+        assertEquals(1, run("doctor"));
+        assertTrue(said.contains("opens         no") && said.contains("--repair"), said);
+        assertEquals(0, run("doctor", "--repair"));
+        assertTrue(said.contains("interactions  2") && said.contains("joins no more rounds"), said);
+        assertEquals(0, run("status"));
+        assertTrue(said.contains("interactions  2"), said);
+    }
+
+    @Test
     void whatIsNoCommandIsSaid() throws IOException {
         assertEquals(2, run("dance"));
         assertEquals(2, run("join", "http://fed.example.org"));

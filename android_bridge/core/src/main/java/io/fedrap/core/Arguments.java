@@ -36,6 +36,8 @@ final class Arguments {
     static final String CALLABLE = "a callable is expected";
     static final String FETCH = "consented or anonymous is expected";
     static final String TRAIN_ALONE = "who trains fetches releases too: recommend cannot be false";
+    static final String MEASURE_ALONE = 
+            "who answers questions also trains: measure needs train";
     static final String FLOOR = "a number from 0 up is expected";
 
     private static final double LATEST = 4_102_444_800.0; // the year 2100

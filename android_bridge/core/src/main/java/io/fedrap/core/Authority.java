@@ -1,7 +1,6 @@
 package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
-import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
@@ -15,9 +14,9 @@ import java.util.List;
  */
 final class Authority {
     static final int ENTRY_BYTES = 1024; // of a signed entry, at the most
-    private static final byte[] SIGNED = ascii("fedrap/1 signed\n");
-    private static final byte[] ENTRY = ascii("fedrap/1 release-entry\n");
-    private static final byte[] LOG = ascii("fedrap/1 log");
+    private static final byte[] SIGNED = Bytes.ascii("fedrap/1 signed\n");
+    private static final byte[] ENTRY = Bytes.ascii("fedrap/1 release-entry\n");
+    private static final byte[] LOG = Bytes.ascii("fedrap/1 log");
 
     private Authority() {}
 
@@ -29,10 +28,7 @@ final class Authority {
     static byte[] point(String text) {
         byte[] raw = new byte[0];
         if (text.matches("([0-9a-fA-F]{2})+")) {
-            raw = new byte[text.length() / 2];
-            for (int i = 0; i < raw.length; i++) {
-                raw[i] = (byte) Integer.parseInt(text.substring(2 * i, 2 * i + 2), 16);
-            }
+            raw = Bytes.unhex(text);
         } else {
             try {
                 raw = Base64.getDecoder().decode(text.trim());
@@ -62,7 +58,7 @@ final class Authority {
     static byte[] open(byte[] authority, Signed signed, String what) {
         byte[] message = Bytes.join(SIGNED, signed.body);
         try {
-            Signing.verify(P256.publicKey(authority), message, signed.signature);
+            Signer.verify(P256.publicKey(authority), message, signed.signature);
         } catch (FedRapException error) {
             throw new FedRapException(
                     Kind.SIGNATURE_INVALID, "the answer is no " + what + " of the task's authority", error);
@@ -71,12 +67,41 @@ final class Authority {
     }
 
     /**
+     * Returns when the authority signed that it has these bytes, of that round or question.
+     *
+     * @throws FedRapException SIGNATURE_INVALID: it did not; COORDINATOR_UNREACHABLE: it has others.
+     */
+    static void checkReceipt(byte[] authority, Signed signed, byte[] round, byte[] body) {
+        byte[] raw = open(authority, signed, "receipt");
+        byte[][] said;
+        try {
+            said = receipt(raw);
+        } catch (FedRapException error) {
+            throw notRead(error);
+        }
+        if (!Arrays.equals(said[0], round) || !Arrays.equals(said[1], Bytes.sha256(body))) {
+            throw FedRapException.unreachable("the receipt is for other bytes");
+        }
+    }
+
+    /** Whose bytes a receipt is for, and their SHA-256; throws as {@link Fields#ofMessage}. */
+    static byte[][] receipt(byte[] raw) {
+        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "accepted");
+        return new byte[][] {fields.id16("round"), fields.digest("digest")};
+    }
+
+    /** Signed, but of another version. */
+    static FedRapException notRead(FedRapException error) {
+        return FedRapException.unreachable("not an answer of this protocol: " + error.getMessage(), error);
+    }
+
+    /**
      * What an entry says; who signed it is not looked at.
      *
      * @throws FedRapException SIGNATURE_INVALID: it is not an entry.
      */
     static ReleaseEntry read(byte[] signed) {
-        int from = Math.min(signed.length, Signing.SIGNATURE_BYTES);
+        int from = Math.min(signed.length, Signer.SIGNATURE_BYTES);
         try {
             return ReleaseEntry.decode(Arrays.copyOfRange(signed, from, signed.length));
         } catch (FedRapException error) {
@@ -88,10 +113,10 @@ final class Authority {
 
     /** Did this authority sign this entry? */
     static boolean isSignedBy(byte[] authority, byte[] signed) {
-        int from = Math.min(signed.length, Signing.SIGNATURE_BYTES);
+        int from = Math.min(signed.length, Signer.SIGNATURE_BYTES);
         byte[] message = Bytes.join(ENTRY, Arrays.copyOfRange(signed, from, signed.length));
         try {
-            Signing.verify(P256.publicKey(authority), message, Arrays.copyOf(signed, from));
+            Signer.verify(P256.publicKey(authority), message, Arrays.copyOf(signed, from));
             return true;
         } catch (FedRapException error) {
             return false;
@@ -102,7 +127,7 @@ final class Authority {
     static byte[] digest(byte[] signed) {
         return signed.length == 0
                 ? new byte[32]
-                : Bytes.sha256(LOG, Arrays.copyOfRange(signed, Signing.SIGNATURE_BYTES, signed.length));
+                : Bytes.sha256(LOG, Arrays.copyOfRange(signed, Signer.SIGNATURE_BYTES, signed.length));
     }
 
     /**
@@ -111,28 +136,21 @@ final class Authority {
      * @throws FedRapException SIGNATURE_INVALID: it is not.
      */
     static void checkRelease(byte[] authority, ReleaseMessage message) {
-        ReleaseEntry entry = read(message.entry());
-        if (authority != null && !isSignedBy(authority, message.entry())) {
+        ReleaseEntry entry = read(message.entry);
+        if (authority != null && !isSignedBy(authority, message.entry)) {
             throw unsigned(entry, "is not signed by the task's authority");
         }
-        Release r = message.release;
-        Delta d = message.delta;
-        long step = r != null ? r.step : d.step;
-        int dim = r != null ? r.dim : d.dim;
-        byte[] model = r != null ? r.model : d.model;
-        Scoring scoring = r != null ? r.scoring : d.scoring;
-        byte[] withheld = r != null ? r.withheld : d.withheld;
         boolean same =
-                Arrays.equals(message.task(), entry.task)
-                        && message.version() == entry.version
-                        && step == entry.step
-                        && message.size() == entry.size
-                        && dim == entry.dim
-                        && message.catalogue() == entry.catalogue
-                        && scoring.toMap().equals(entry.scoring.toMap())
-                        && Arrays.equals(model, entry.model)
-                        && Arrays.equals(Bytes.sha256(withheld), entry.withheld)
-                        && (r == null || r.clip == entry.clip);
+                Arrays.equals(message.task, entry.task)
+                        && message.version == entry.version
+                        && message.step == entry.step
+                        && message.size == entry.size
+                        && message.dim == entry.dim
+                        && message.catalogue == entry.catalogue
+                        && message.scoring.toMap().equals(entry.scoring.toMap())
+                        && Arrays.equals(message.model, entry.model)
+                        && Arrays.equals(Bytes.sha256(message.withheld), entry.withheld)
+                        && (message.isDelta() || message.clip == entry.clip);
         if (!same) {
             throw unsigned(entry, "says something else than was signed");
         }
@@ -187,11 +205,14 @@ final class Authority {
         }
     }
 
-    static FedRapException forked(String why) {
-        return new FedRapException(Kind.FORKED_LOG, why);
+    /** Signed entries of the log in a row, of a page of it; throws as {@link Fields#ofMessage}. */
+    static List<byte[]> logged(byte[] raw) {
+        Fields fields = Fields.ofMessage(raw, Fields.MAX_BYTES, "log");
+        fields.bytes("head", 0, ENTRY_BYTES, new byte[0]); // of the latest release, which is fetched anyway
+        return fields.binaries("entries", 200, ENTRY_BYTES);
     }
 
-    private static byte[] ascii(String text) {
-        return text.getBytes(StandardCharsets.US_ASCII);
+    static FedRapException forked(String why) {
+        return new FedRapException(Kind.FORKED_LOG, why);
     }
 }

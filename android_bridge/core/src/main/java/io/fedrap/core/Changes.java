@@ -9,45 +9,30 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Values that change together, and how they look in a record of the store.
+ * Values that change together, and how they look in a record of the store. A value is its bytes, or the
+ * number, a Long, of the file that has them.
  *
  * <pre>
  * for each: name (UTF), then one of  0 = gone · 1, u32 size, bytes · 2, u64 number of a blob file
  * </pre>
  */
 final class Changes {
-    /** A value as it is kept: its bytes, or the number of the file that has them. */
-    static final class Kept {
-        final byte[] bytes; // null where they are in a file
-        final long blob;
-
-        Kept(byte[] bytes) {
-            this.bytes = bytes;
-            this.blob = 0;
-        }
-
-        Kept(long blob) {
-            this.bytes = null;
-            this.blob = blob;
-        }
-    }
-
     private Changes() {}
 
     /** A null for a value that is gone. */
-    static byte[] encode(Map<String, Kept> values) {
+    static byte[] encode(Map<String, Object> values) {
         ByteArrayOutputStream raw = new ByteArrayOutputStream();
         try {
             DataOutputStream out = new DataOutputStream(raw);
-            for (Map.Entry<String, Kept> one : values.entrySet()) {
+            for (Map.Entry<String, Object> one : values.entrySet()) {
                 out.writeUTF(one.getKey());
-                Kept value = one.getValue();
-                out.writeByte(value == null ? 0 : value.bytes != null ? 1 : 2);
-                if (value != null && value.bytes != null) {
-                    out.writeInt(value.bytes.length);
-                    out.write(value.bytes);
+                Object value = one.getValue();
+                out.writeByte(value == null ? 0 : value instanceof byte[] ? 1 : 2);
+                if (value instanceof byte[]) {
+                    out.writeInt(((byte[]) value).length);
+                    out.write((byte[]) value);
                 } else if (value != null) {
-                    out.writeLong(value.blob);
+                    out.writeLong((Long) value);
                 }
             }
         } catch (IOException error) {
@@ -61,8 +46,8 @@ final class Changes {
      *
      * @throws FedRapException STORE_DAMAGED: it is of another version.
      */
-    static Map<String, Kept> decode(byte[] raw) {
-        Map<String, Kept> values = new LinkedHashMap<>();
+    static Map<String, Object> decode(byte[] raw) {
+        Map<String, Object> values = new LinkedHashMap<>();
         try (DataInputStream in = new DataInputStream(new ByteArrayInputStream(raw))) {
             while (in.available() > 0) {
                 values.put(in.readUTF(), value(in));
@@ -74,13 +59,13 @@ final class Changes {
         return values;
     }
 
-    private static Kept value(DataInputStream in) throws IOException {
+    private static Object value(DataInputStream in) throws IOException {
         int kind = in.readByte();
         if (kind == 0) {
             return null;
         }
         if (kind == 2) {
-            return new Kept(in.readLong());
+            return in.readLong();
         }
         int size = in.readInt();
         if (kind != 1 || size < 0 || size > in.available()) {
@@ -88,6 +73,6 @@ final class Changes {
         }
         byte[] bytes = new byte[size];
         in.readFully(bytes);
-        return new Kept(bytes);
+        return bytes;
     }
 }

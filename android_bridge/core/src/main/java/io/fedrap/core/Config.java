@@ -31,14 +31,17 @@ public final class Config {
     boolean anonymous; // releases are fetched also before the user was asked
     boolean attributes; // public ones of the items are fetched too
     boolean tokenOnce; // the token is one text, and no source of fresh ones
-    Ledger.Floor floor = Ledger.Floor.DEFAULT;
+    final Ledger.Floor floor = new Ledger.Floor();
     Retention retention = new Retention(10_000, Double.POSITIVE_INFINITY);
     boolean offline;
     boolean allowHttp;
     boolean freshWhenLost;
     ErrorListener onError = error -> {};
     LocalTrainer trainer = new JvmTrainer();
+    String trainerReason = "plain Java is the default of a device";
     Proof.Source attest;
+    Aggregation aggregation; // null: one server, which reads updates while it adds them
+    Measure measure; // null: no questions are answered
     DoubleSupplier clock = () -> System.currentTimeMillis() / 1e3;
     HttpCall.Limits limits = HttpCall.Limits.DEFAULT;
     Transport transport; // in place of HTTP, for tests
@@ -192,10 +195,13 @@ public final class Config {
      */
     public Config floor(
             int separation, int cap, int minUpdates, double minNoise, double maxEpsilon, double maxClip) {
-        this.floor =
-                new Ledger.Floor(
-                        separation, cap, minUpdates, minNoise, maxEpsilon, maxClip, floor.windowDays,
-                        floor.maxLifetimeEpsilon);
+        floor.separation = separation;
+        floor.cap = cap;
+        floor.minUpdates = minUpdates;
+        floor.minNoise = minNoise;
+        floor.maxEpsilon = maxEpsilon;
+        floor.maxClip = maxClip;
+        floor.check();
         return this;
     }
 
@@ -205,11 +211,25 @@ public final class Config {
      * and 30; a plan without a window counts for a life.
      */
     public Config floorLifetime(double windowDays, double maxLifetimeEpsilon) {
-        Ledger.Floor f = floor;
-        this.floor =
-                new Ledger.Floor(
-                        f.separation, f.cap, f.minUpdates, f.minNoise, f.maxEpsilon, f.maxClip,
-                        windowDays, maxLifetimeEpsilon);
+        floor.windowDays = windowDays;
+        floor.maxLifetimeEpsilon = maxLifetimeEpsilon;
+        floor.check();
+        return this;
+    }
+
+    /**
+     * Ask the user again: a policy that guarantees less than the last one this device took part under waits
+     * until {@code consent} is called once more. {@link RoundReport#offered} says what it would be.
+     */
+    public Config floorAskAgain(boolean ask) {
+        floor.askAgain = ask;
+        return this;
+    }
+
+    /** Epsilon of all answers to questions in a window, at the most; 2 by default. */
+    public Config floorQuestions(double maxEpsilon) {
+        floor.maxQuestionEpsilon = maxEpsilon;
+        floor.check();
         return this;
     }
 
@@ -218,7 +238,8 @@ public final class Config {
      * else is as in the default.
      */
     public Config withoutPrivacy(int minUpdates) {
-        return floor(2, 100, minUpdates, 0, Double.POSITIVE_INFINITY, 100);
+        floor(2, 100, minUpdates, 0, Double.POSITIVE_INFINITY, 100);
+        return floorQuestions(Double.POSITIVE_INFINITY);
     }
 
     /**
@@ -255,6 +276,25 @@ public final class Config {
     /** What computes rounds; plain Java unless said. */
     public Config trainer(LocalTrainer trainer) {
         this.trainer = Arguments.present("trainer", trainer, Arguments.CALLABLE);
+        this.trainerReason = "the caller asked for it";
+        return this;
+    }
+
+    /**
+     * Demand that nobody sees one device's items: {@code new Split(helper)} of the module {@code
+     * fedrap-split}. Rounds of one server, and of another helper, are refused; without it those of two.
+     */
+    public Config aggregation(@Nullable Aggregation wanted) {
+        this.aggregation = wanted;
+        return this;
+    }
+
+    /**
+     * What answers questions about quality, for users who agree to that: {@code new Measuring()} of the
+     * module {@code fedrap-measure}. Without it none are answered.
+     */
+    public Config measure(@Nullable Measure measure) {
+        this.measure = measure;
         return this;
     }
 

@@ -7,7 +7,10 @@ final class Consent {
     final double at; // seconds since 1970
     final boolean recommend; // releases may be fetched
 
-    Consent(boolean recommend, boolean train, String policy, double at) {
+    final boolean measure; // questions about quality may be answered
+
+    Consent(boolean recommend, boolean train, boolean measure, String policy, double at) {
+        this.measure = measure;
         this.recommend = recommend;
         this.train = train;
         this.policy = policy;

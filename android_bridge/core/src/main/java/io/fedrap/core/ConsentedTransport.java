@@ -1,5 +1,7 @@
 package io.fedrap.core;
 
+import java.util.List;
+
 /** A way to the coordinator that is checked before every request, so that a withdrawal ends it. */
 final class ConsentedTransport implements Transport {
     private final Transport inner;
@@ -30,19 +32,19 @@ final class ConsentedTransport implements Transport {
     }
 
     @Override
-    public LogPage log(long since) {
+    public List<byte[]> log(long since) {
         check.run();
         return inner.log(since);
     }
 
     @Override
-    public Catalogue catalogue(long start) {
+    public ItemList catalogue(long start) {
         check.run();
         return inner.catalogue(start);
     }
 
     @Override
-    public AttributesMessage attributes() {
+    public byte[][] attributes() {
         check.run();
         return inner.attributes();
     }
@@ -63,6 +65,18 @@ final class ConsentedTransport implements Transport {
     public Signed sendUpdate(Signer signer, byte[] round, byte[] body) {
         check.run();
         return inner.sendUpdate(signer, round, body);
+    }
+
+    @Override
+    public byte[] questions() {
+        check.run();
+        return inner.questions();
+    }
+
+    @Override
+    public Signed sendAnswer(Signer signer, byte[] question, byte[] body) {
+        check.run();
+        return inner.sendAnswer(signer, question, body);
     }
 
     /** Who wants to be forgotten needs no consent. */

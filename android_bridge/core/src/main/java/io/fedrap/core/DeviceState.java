@@ -20,6 +20,9 @@ import java.util.function.DoubleSupplier;
  */
 final class DeviceState {
     private static final String OUTBOX = "outbox/";
+    private static final String ANSWER = "answer/"; // to a question, still to be sent
+    private static final String GAINS = "gains"; // what a Measure keeps
+    private static final String SINCE = "since";
     private static final String ENROLLING = "enrolling";
     private static final String HIDDEN = "hidden";
     private static final String HEALED = "healed";
@@ -41,7 +44,9 @@ final class DeviceState {
     private KeyPair enrolling; // null once enrolled
     private List<Ledger.Entry> entries;
     private Map<String, Double> personal;
+    private long since; // number of the newest interaction when the release in use was adopted
     private long nonce;
+    private long dropped; // rounds whose numbers ran away
     private double toldAt; // when the coordinator said to wait
     private double toldToWait; // seconds
     private String refused = ""; // what was refused until somebody does something; empty: nothing
@@ -90,8 +95,13 @@ final class DeviceState {
         entries = SetAside.read(store, "ledger", StateCodec::ledger);
         ledgerLost = store.get(SetAside.LEDGER_LOST) != null;
         personal = SetAside.read(store, "personal", StateCodec::personal);
+        List<?> when = SetAside.read(store, SINCE, raw -> numbers(raw, Long.class));
+        since = when.isEmpty() ? -1 : (Long) when.get(0);
+        history.startAfter(since);
         List<?> last = SetAside.read(store, "nonce", raw -> numbers(raw, Long.class));
         nonce = last.isEmpty() ? 0 : (Long) last.get(0);
+        List<?> ran = SetAside.read(store, "dropped", raw -> numbers(raw, Long.class));
+        dropped = ran.isEmpty() ? 0 : (Long) ran.get(0);
         List<?> told = SetAside.read(store, "told", DeviceState::told);
         toldAt = (Double) told.get(0);
         toldToWait = (Double) told.get(1);
@@ -140,7 +150,7 @@ final class DeviceState {
         }
         byte[] header = store.get(ReleaseHeader.HEAD);
         if (header != null) {
-            ReleaseHeader release = ReleaseHeader.decode(header);
+            ReleaseHeader release = new ReleaseHeader(header);
             if (release.size > catalogue.count) {
                 throw FedRapException.damaged("C has more rows than the catalogue items");
             }
@@ -189,7 +199,13 @@ final class DeviceState {
         checkUsable();
         if (history.isDue(retention, now())) {
             List<Integer> kept = history.allowed(retention, now());
-            personal = history.keepOnly(store, kept, personal, Collections.<String, byte[]>emptyMap());
+            long last = Math.max(since, history.newest(null)); // no number is ever given twice
+            Map<String, byte[]> more = new LinkedHashMap<>();
+            if (history.newest(kept) < last) {
+                more.put(SINCE, StateCodec.list(last));
+            }
+            personal = history.keepOnly(store, kept, personal, more);
+            since = more.isEmpty() ? since : last;
         }
     }
 
@@ -202,7 +218,9 @@ final class DeviceState {
         List<Integer> kept = history.without(item, one);
         int gone = history.size() - kept.size();
         if (gone > 0) {
-            personal = history.keepOnly(store, kept, personal, emptyOutbox());
+            long newest = history.newest(kept);
+            personal = history.keepOnly(store, kept, personal, withoutGains(emptyOutbox(), newest));
+            since = newest;
         }
         return gone;
     }
@@ -214,10 +232,19 @@ final class DeviceState {
         Map<String, byte[]> more = emptyOutbox();
         more.put(HIDDEN, null);
         more.putAll(SetAside.gone(store));
-        personal = history.keepOnly(store, Collections.<Integer>emptyList(), personal, more);
+        List<Integer> none = Collections.emptyList();
+        personal = history.keepOnly(store, none, personal, withoutGains(more, -1));
+        since = -1;
         hidden = Collections.emptySet();
         setAside = SetAside.all(store);
         return gone;
+    }
+
+    /** Sums cannot be taken apart: those that know of what goes go too, and nothing old counts anew. */
+    private static Map<String, byte[]> withoutGains(Map<String, byte[]> values, long newest) {
+        values.put(GAINS, null);
+        values.put(SINCE, StateCodec.list(newest));
+        return values;
     }
 
     /** Add what another device of the same person had; how many interactions were new. */
@@ -342,11 +369,21 @@ final class DeviceState {
         return !consents.isEmpty() && consents.get(consents.size() - 1).train;
     }
 
+    /** Has the user agreed that this device answers questions, and not taken it back? */
+    synchronized boolean mayMeasure() {
+        return consented() && consents.get(consents.size() - 1).measure;
+    }
+
     /** May releases be fetched? Null when the user was never asked. */
     synchronized Boolean fetching() {
         checkUsable();
         hearWithdrawal();
         return consents.isEmpty() ? null : (Boolean) consents.get(consents.size() - 1).recommend;
+    }
+
+    /** When the user was last asked; 0 when never. */
+    synchronized double consentedAt() {
+        return consents.isEmpty() ? 0 : consents.get(consents.size() - 1).at;
     }
 
     /** Everything the user ever answered, oldest first. */
@@ -359,7 +396,7 @@ final class DeviceState {
     private void hearWithdrawal() {
         if (withdrawal.isThere()) {
             List<Consent> all = new ArrayList<>(consents);
-            all.add(new Consent(false, false, "taken back by another process", now()));
+            all.add(new Consent(false, false, false, "taken back by another process", now()));
             consents = all;
             Map<String, byte[]> values = emptyOutbox();
             values.put("consents", StateCodec.consents(all));
@@ -369,11 +406,16 @@ final class DeviceState {
     }
 
     /** Add to what the user answered; a withdrawal empties the outbox in the same transaction. */
-    synchronized void keepConsent(boolean recommend, boolean train, String policy) {
+    synchronized void keepConsent(boolean recommend, boolean train, boolean measure, String policy) {
         checkUsable();
         List<Consent> all = new ArrayList<>(consents);
-        all.add(new Consent(recommend, train, policy, now()));
+        all.add(new Consent(recommend, train, measure, policy, now()));
         Map<String, byte[]> values = train ? new LinkedHashMap<>() : emptyOutbox();
+        for (String left : answers()) {
+            if (!measure) {
+                values.put(ANSWER + left, null);
+            }
+        }
         values.put("consents", StateCodec.consents(all));
         store.commit(values, true);
         consents = all;
@@ -390,8 +432,10 @@ final class DeviceState {
 
     private Map<String, byte[]> emptyOutbox() {
         Map<String, byte[]> values = new LinkedHashMap<>();
-        for (String name : store.names(OUTBOX)) {
-            values.put(name, null);
+        for (String begin : new String[] {OUTBOX, ANSWER}) {
+            for (String name : store.names(begin)) {
+                values.put(name, null);
+            }
         }
         return values;
     }
@@ -430,6 +474,18 @@ final class DeviceState {
         put("nonce", StateCodec.list(next), false);
         nonce = next;
         return next;
+    }
+
+    /** How many rounds gave numbers that were not finite, and were dropped. */
+    synchronized long dropped() {
+        checkUsable();
+        return dropped;
+    }
+
+    synchronized void countDropped() {
+        checkUsable();
+        put("dropped", StateCodec.list(dropped + 1), false);
+        dropped++;
     }
 
     synchronized List<Ledger.Entry> entries() {
@@ -477,13 +533,13 @@ final class DeviceState {
      *
      * <p>False, and nothing is kept, when the user has taken the consent back meanwhile.
      */
-    synchronized boolean commitRound(Prepared prepared) {
+    synchronized boolean commitRound(Ledger.Entry entry, byte[] body) {
         checkUsable();
         if (!consented()) {
             return false;
         }
         List<Ledger.Entry> all = new ArrayList<>(entries);
-        all.add(prepared.entry);
+        all.add(entry);
         Map<String, Double> parts =
                 model == null
                         ? Collections.<String, Double>emptyMap()
@@ -491,7 +547,7 @@ final class DeviceState {
         Map<String, byte[]> values = new LinkedHashMap<>();
         values.put("ledger", StateCodec.ledger(all));
         values.put("personal", StateCodec.personal(parts));
-        values.put(OUTBOX + Bytes.hex(prepared.round), prepared.body);
+        values.put(OUTBOX + Bytes.hex(entry.round), body);
         store.commit(values, true);
         entries = all;
         personal = parts;
@@ -500,12 +556,71 @@ final class DeviceState {
 
     /** Rounds whose updates still have to be sent, as hex, oldest first. */
     synchronized List<String> outbox() {
+        return left(OUTBOX);
+    }
+
+    /** Questions whose answers still have to be sent, as hex, oldest first. */
+    synchronized List<String> answers() {
+        return left(ANSWER);
+    }
+
+    private List<String> left(String beginning) {
         checkUsable();
         List<String> rounds = new ArrayList<>();
-        for (String name : store.names(OUTBOX)) {
-            rounds.add(name.substring(OUTBOX.length()));
+        for (String name : store.names(beginning)) {
+            rounds.add(name.substring(beginning.length()));
         }
         return rounds;
+    }
+
+    /** The bytes of an answer. */
+    synchronized byte[] answerTo(String question) {
+        checkUsable();
+        return store.get(ANSWER + question);
+    }
+
+    /** An answer that was received, or refused for good. */
+    synchronized void forgetAnswer(String question) {
+        checkUsable();
+        put(ANSWER + question, null, true);
+    }
+
+    /** The ledger's entry and the outgoing bytes at once; false, and nothing is kept, without consent. */
+    synchronized boolean commitAnswer(Ledger.Entry entry, byte[] body) {
+        if (!mayMeasure()) {
+            return false;
+        }
+        List<Ledger.Entry> all = new ArrayList<>(entries);
+        all.add(entry);
+        Map<String, byte[]> values = new LinkedHashMap<>();
+        values.put("ledger", StateCodec.ledger(all));
+        values.put(ANSWER + Bytes.hex(entry.round), body);
+        store.commit(values, true);
+        entries = all;
+        return true;
+    }
+
+    /** What a Measure keeps; null: nothing. */
+    synchronized byte[] measured() {
+        checkUsable();
+        return store.get(GAINS);
+    }
+
+    synchronized void keepMeasured(byte[] raw) {
+        checkUsable();
+        put(GAINS, raw, false);
+    }
+
+    /** The number of each interaction in the store, oldest first. */
+    synchronized long[] numbers() {
+        checkUsable();
+        return history.numbers();
+    }
+
+    /** The number of the newest interaction when the release in use was adopted; -1 where there was none. */
+    synchronized long since() {
+        checkUsable();
+        return since;
     }
 
     /** The bytes of one of them. */
@@ -538,20 +653,20 @@ final class DeviceState {
      * @throws FedRapException BROKEN_MODEL: damaged or hostile; the old one stays in use.
      */
     void adopt(ReleaseMessage message, ItemList items, LocalModel old) {
-        if (message.delta != null && old == null) {
+        if (message.isDelta() && old == null) {
             throw new FedRapException(
                     Kind.BROKEN_MODEL, "a delta, but this device holds no release");
         }
-        if (message.size() > items.count) { // before anything is made of the size that it states
+        if (message.size > items.count) { // before anything is made of the size that it states
             throw FedRapException.broken(
-                    message.size() + " rows, but the catalogue has " + items.count + " items");
+                    message.size + " rows, but the catalogue has " + items.count + " items");
         }
         SharedMatrix common =
-                message.release != null ? SharedMatrix.of(message.release) : old.common.apply(message.delta);
+                message.isDelta() ? old.common.apply(message) : SharedMatrix.of(message);
         boolean same = old != null && items == catalogue();
         LocalModel fresh;
         try {
-            fresh = new LocalModel(ReleaseHeader.of(message), common, items, same ? old.ids : null, kinds);
+            fresh = new LocalModel(new ReleaseHeader(message), common, items, same ? old.ids : null, kinds);
         } catch (FedRapException error) {
             if (error.kind() != Kind.MALFORMED_MESSAGE) {
                 throw error;
@@ -573,9 +688,12 @@ final class DeviceState {
             if (model != old) {
                 return; // these are changes to a C that is not there any more
             }
+            long newest = Math.max(since, history.newest(null));
+            values.put(SINCE, StateCodec.list(newest));
             store.commit(values, true);
             model = fresh;
             catalogue = items;
+            since = newest;
         }
     }
 

@@ -5,6 +5,7 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.util.Collections;
+import java.util.List;
 
 /**
  * What is wrong with a store, and what can be done about it, without any of it being lost.
@@ -16,6 +17,7 @@ import java.util.Collections;
  */
 final class Doctor {
     static final String DAMAGED = "damaged";
+    private static final String RESET = "reset";
     private static final String COPY = "doctor.part";
 
     private final Config config;
@@ -28,43 +30,77 @@ final class Doctor {
         this.keys = keys;
     }
 
+    /** Opens the device, and starting afresh where nothing opens its store and the app wants that. */
+    FedRap open() {
+        try {
+            return opened();
+        } catch (FedRapException error) {
+            boolean trouble = error.getCause() instanceof IOException; // a disk that is full or away
+            boolean lost = error.kind() == Kind.STORE_LOCKED || error.kind() == Kind.STORE_DAMAGED && !trouble;
+            if (!config.freshWhenLost || !lost) {
+                throw error;
+            }
+            config.onError.heard(error);
+            wipe();
+            SealedStore store = SealedStore.open(folder, keys);
+            byte[] told = StateCodec.list(error.kind().name(), config.clock.getAsDouble());
+            store.commit(Collections.singletonMap(RESET, told), true);
+            return FedRap.opened(store, config, folder);
+        }
+    }
+
+    private FedRap opened() {
+        SealedStore store = SealedStore.open(folder, keys);
+        try {
+            return FedRap.opened(store, config, folder);
+        } catch (RuntimeException error) {
+            store.close();
+            throw error;
+        }
+    }
+
+    private void wipe() {
+        try {
+            StoreLock lock = StoreLock.take(folder);
+            try {
+                StoreFiles.delete(new FolderFiles(folder), keys);
+            } finally {
+                lock.close();
+            }
+        } catch (IOException error) {
+            throw FedRapException.damaged(
+                    "the store cannot be started afresh: " + error.getMessage(), error);
+        }
+    }
+
+    /** That a store was started afresh once, if so. */
+    static StoreReset reset(SealedStore store) {
+        List<?> told = StateCodec.list(store.get(RESET));
+        return told.isEmpty()
+                ? null
+                : new StoreReset(Kind.valueOf((String) told.get(0)), (Double) told.get(1));
+    }
+
     /** Look at a store without changing it: at a copy. */
     Diagnosis examine() {
-        return guarded(() -> look(copied(COPY)));
+        return guarded(false);
     }
 
     /** Make a store that opens, of what can be read; the files stay as they were in {@code damaged}. */
     Diagnosis repair() {
-        return guarded(
-                () -> {
-                    Diagnosis before = look(copied(COPY));
-                    if (before.opens && before.findings.isEmpty()) {
-                        return before;
-                    }
-                    SealedStore.openChanged(new FolderFiles(copied(COPY)), keys).close();
-                    Diagnosis after = look(new File(folder, COPY));
-                    if (!after.opens) {
-                        throw FedRapException.damaged(after.findings.get(0));
-                    }
-                    copied(DAMAGED);
-                    replace(new File(folder, COPY));
-                    return after;
-                });
-    }
-
-    private interface Work {
-        Diagnosis done() throws IOException;
+        return guarded(true);
     }
 
     /** With the lock of the store, so that nobody else has it. */
-    private Diagnosis guarded(Work work) {
+    private Diagnosis guarded(boolean mend) {
         if (!new File(folder, Snapshot.NAME).exists()) {
             throw FedRapException.damaged("there is no store in " + folder);
         }
         try {
             StoreLock lock = StoreLock.take(folder);
             try {
-                return work.done();
+                Diagnosis before = look(copied(COPY));
+                return mend && !(before.opens && before.findings.isEmpty()) ? mended() : before;
             } finally {
                 delete(new File(folder, COPY));
                 lock.close();
@@ -72,6 +108,17 @@ final class Doctor {
         } catch (IOException error) {
             throw SealedStore.unusable(error);
         }
+    }
+
+    private Diagnosis mended() throws IOException {
+        SealedStore.openChanged(new FolderFiles(copied(COPY)), keys).close();
+        Diagnosis after = look(new File(folder, COPY));
+        if (!after.opens) {
+            throw FedRapException.damaged(after.findings.get(0));
+        }
+        copied(DAMAGED);
+        replace(new File(folder, COPY));
+        return after;
     }
 
     private Diagnosis look(File copy) {

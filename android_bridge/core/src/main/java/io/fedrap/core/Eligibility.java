@@ -19,6 +19,10 @@ public final class Eligibility {
     public static final String BROKEN_RELEASE = "broken-release";
     /** The coordinator names another authority than the app pins. */
     public static final String ANOTHER_AUTHORITY = "another-authority";
+    /** One server where the app wants two, or two for one. */
+    public static final String ANOTHER_AGGREGATION = "another-aggregation";
+    /** The second server is not the one that the app pins. */
+    public static final String ANOTHER_HELPER = "another-helper";
     /** What came is not what the task's authority signed. */
     public static final String NOT_SIGNED = "not-signed";
     /** A release that does not follow from the one in use. */
@@ -27,6 +31,10 @@ public final class Eligibility {
     public static final String OLD_OFFER = "old-offer";
     /** A plan or a release of a method that this library does not compute. */
     public static final String UNSUPPORTED_METHOD = "unsupported-method";
+    /** It guarantees less than the one agreed to; waits for {@code consent}. */
+    public static final String POLICY_CHANGED = "policy-changed";
+    /** The numbers of a round were not finite, and it was dropped. */
+    public static final String DIVERGED = "diverged";
     public static final String ALREADY_RUNNING = "already-running";
     /** {@code stop()} or {@code close()} cut it short; it resumes where it was. */
     public static final String STOPPED = "stopped";

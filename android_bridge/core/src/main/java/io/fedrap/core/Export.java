@@ -2,7 +2,6 @@ package io.fedrap.core;
 
 import java.io.ByteArrayOutputStream;
 import java.io.File;
-import java.io.FileOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.DateTimeException;
@@ -37,23 +36,15 @@ final class Export {
             throws IOException {
         Map<String, String> texts = new LinkedHashMap<>();
         texts.put("README.txt", README);
-        texts.put("interactions.json", JsonText.of(interactions(state)));
-        texts.put("hidden.json", JsonText.of(new ArrayList<Object>(state.hidden())));
-        texts.put("consents.json", JsonText.of(consents(state)));
-        texts.put("ledger.json", JsonText.of(ledger(state)));
-        texts.put("personal_items.json", JsonText.of(Collections.singletonMap("score_parts", state.personal())));
-        texts.put("identity.json", JsonText.of(identity(state)));
-        texts.put("status.json", JsonText.of(describe(status)));
-        File part = new File(file.getPath() + ".part");
-        try {
-            byte[] zip = zipped(texts);
-            write(part, passphrase == null ? zip : Moving.seal(zip, passphrase));
-            java.nio.file.Files.move(
-                    part.toPath(), file.toPath(), java.nio.file.StandardCopyOption.ATOMIC_MOVE,
-                    java.nio.file.StandardCopyOption.REPLACE_EXISTING);
-        } finally {
-            java.nio.file.Files.deleteIfExists(part.toPath());
-        }
+        texts.put("interactions.json", Json.text(interactions(state)));
+        texts.put("hidden.json", Json.text(new ArrayList<Object>(state.hidden())));
+        texts.put("consents.json", Json.text(consents(state)));
+        texts.put("ledger.json", Json.text(ledger(state)));
+        texts.put("personal_items.json", Json.text(Collections.singletonMap("score_parts", state.personal())));
+        texts.put("identity.json", Json.text(identity(state)));
+        texts.put("status.json", Json.text(describe(status)));
+        byte[] zip = zipped(texts);
+        FolderFiles.writePrivate(file, passphrase == null ? zip : Moving.seal(zip, passphrase));
         List<String> names = Collections.unmodifiableList(new ArrayList<>(texts.keySet()));
         return new Exported(file, names, status.interactions, file.length());
     }
@@ -70,14 +61,6 @@ final class Export {
         return made.toByteArray();
     }
 
-    private static void write(File part, byte[] raw) throws IOException {
-        try (FileOutputStream file = new FileOutputStream(part)) {
-            FolderFiles.makePrivate(part); // while it is still empty
-            file.write(raw);
-            file.getFD().sync();
-        }
-    }
-
     private static List<Object> interactions(DeviceState state) {
         List<Object> all = new ArrayList<>();
         for (Interaction one : state.interactions()) {
@@ -89,7 +72,7 @@ final class Export {
     private static List<Object> consents(DeviceState state) {
         List<Object> all = new ArrayList<>();
         for (Consent one : state.consents()) {
-            all.add(map("recommend", one.recommend, "train", one.train, "policy", one.policy, "at", time(one.at)));
+            all.add(map("recommend", one.recommend, "train", one.train, "measure", one.measure, "policy", one.policy, "at", time(one.at)));
         }
         return all;
     }
@@ -99,7 +82,7 @@ final class Export {
         for (Ledger.Entry one : state.entries()) {
             all.add(
                     map(
-                            "step", one.step, "round", one.round, "noise", one.noise, "delta", one.delta,
+                            "step", one.step, "round", one.round, "question", one.question, "noise", one.noise, "delta", one.delta,
                             "at", time(one.at)));
         }
         return all;
@@ -121,13 +104,17 @@ final class Export {
                                 "separation", said.separation, "cap", said.cap, "noise", said.noise,
                                 "clip", said.clip, "row_clip", said.rowClip,
                                 "clip_adapts", said.clipAdapts, "delta", said.delta,
-                                "epsilon", said.epsilon, "assumptions", said.assumptions);
+                                "epsilon", said.epsilon, "assumptions", said.assumptions,
+                                "trusted", said.trusted);
         return map(
                 "consented", one.consented, "fetching", one.fetching, "enrolled", one.enrolled,
                 "interactions", one.interactions, "personal_items", one.personalItems,
                 "release", one.release, "rounds", one.rounds, "epsilon", one.epsilon,
-                "pending", one.pending, "trainer", one.trainer, "blocked_by", one.blockedBy,
-                "privacy", privacy, "hidden", one.hidden, "set_aside", one.setAside);
+                "pending", one.pending, "dropped", one.dropped, "trainer", one.trainer,
+                "trainer_reason", one.trainerReason, "blocked_by", one.blockedBy,
+                "measuring", one.measuring, "answers", one.answers, "answers_epsilon", one.answersEpsilon,
+                "privacy", privacy, "hidden", one.hidden, "set_aside", one.setAside,
+                "aggregation", one.aggregation, "helper", one.helper, "experimental", one.experimental);
     }
 
     static Map<String, Object> map(Object... pairs) {

@@ -58,7 +58,7 @@ public final class FedRap implements Closeable {
             }
             FolderFiles.makePrivate(folder);
         }
-        return DeviceOpener.open(config, folder, keys(config, folder));
+        return new Doctor(config, folder, keys(config, folder)).open();
     }
 
     private static File folderOf(Config config) {
@@ -109,20 +109,18 @@ public final class FedRap implements Closeable {
         if (config.key == null) {
             return new KeyFile(new File(folder, KeyFile.NAME));
         }
-        return config.profile == null
-                ? ProfileKey.keptForProfiles(folder, config.key)
-                : new ProfileKey(folder, config.key);
+        return new ProfileKey(folder, config.key, config.profile != null);
     }
 
     static FedRap opened(SealedStore store, Config config, File folder) {
         DeviceState state =
                 new DeviceState(
                         store, config.clock, config.retention, config.kinds, new Withdrawal(folder));
-        return new FedRap(state, config, DeviceOpener.reset(store), folder);
+        return new FedRap(state, config, Doctor.reset(store), folder);
     }
 
     /**
-     * Keep what the user agreed to: yes to everything, or no to everything.
+     * Keep what the user agreed to: yes to rounds and releases, or no to everything.
      *
      * @param policy which text was agreed to
      */
@@ -140,11 +138,24 @@ public final class FedRap implements Closeable {
      * @throws IllegalArgumentException to train without fetching, or a policy without a name
      */
     public void consent(boolean recommend, boolean train, String policy) {
+        consent(recommend, train, false, policy);
+    }
+
+    /**
+     * The same, with an answer to whether this device may answer questions about how good its lists were,
+     * summed up with those of others and noised.
+     *
+     * @throws IllegalArgumentException also to measure without training
+     */
+    public void consent(boolean recommend, boolean train, boolean measure, String policy) {
         if (train && !recommend) {
             throw Arguments.wrong("recommend", Arguments.TRAIN_ALONE);
         }
+        if (measure && !train) {
+            throw Arguments.wrong("measure", Arguments.MEASURE_ALONE);
+        }
         Arguments.text("policy", policy, 200, Arguments.POLICY);
-        state.keepConsent(recommend, train, policy);
+        state.keepConsent(recommend, train, measure, policy);
         if (!recommend) {
             session.stop();
         } else if (!train) {
@@ -239,6 +250,7 @@ public final class FedRap implements Closeable {
 
     /** The best items for this user, best first, as the wish has it. */
     public @NonNull List<Recommendation> recommend(Wish wish) {
+        Arguments.present("wish", wish, "a Wish is expected");
         LocalModel model = state.model();
         if (model == null || wish.n <= 0) {
             return Collections.emptyList();
@@ -340,6 +352,15 @@ public final class FedRap implements Closeable {
     }
 
     /**
+     * Answer the coordinator's questions about quality, if the user agreed to that; how many were answered
+     * now. Each is answered once, at a moment of its time that only this device knows. Blocks; never throws
+     * for network reasons.
+     */
+    public int answerQuestions() {
+        return session.answerQuestions();
+    }
+
+    /**
      * End the round or sync that runs now, soon, from any thread. A round resumes where it was when it
      * is run again, and is charged once.
      */
@@ -352,7 +373,7 @@ public final class FedRap implements Closeable {
         String blocked = session.blockedBy();
         blocked = blocked != null ? blocked : session.distrusted();
         blocked = blocked != null ? blocked : session.refused();
-        return new Status(state, config.trainer.name(), blocked, reset);
+        return new Status(state, config, blocked, reset);
     }
 
     /**

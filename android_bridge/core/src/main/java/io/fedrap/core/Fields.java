@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import java.math.BigInteger;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -216,6 +217,31 @@ final class Fields {
             throw refused(name, "is not a map");
         }
         return checked((Map<?, ?>) value, where + "." + name);
+    }
+
+    /** A list of up to so many byte strings, none longer than that. */
+    List<byte[]> binaries(String name, int most, int longest) {
+        List<byte[]> found = new ArrayList<>();
+        for (Object one : list(name)) {
+            boolean good = one instanceof byte[] && ((byte[]) one).length <= longest;
+            if (!good || found.size() == most) {
+                throw refused(name, "is not a list of up to " + most + " byte strings");
+            }
+            found.add((byte[]) one);
+        }
+        return found;
+    }
+
+    /** A list of up to so many maps. */
+    List<Fields> inners(String name, int most) {
+        List<Fields> found = new ArrayList<>();
+        for (Object one : list(name)) {
+            if (!(one instanceof Map) || found.size() == most) {
+                throw refused(name, "is not a list of up to " + most + " maps");
+            }
+            found.add(checked((Map<?, ?>) one, where + "." + name));
+        }
+        return found;
     }
 
     List<?> list(String name) {

@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import java.io.File;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.channels.FileChannel;
@@ -72,9 +73,7 @@ final class FolderFiles implements FileLayer {
     @Override
     public void rename(String from, String to) throws IOException {
         close();
-        Files.move(
-                new File(folder, from).toPath(), new File(folder, to).toPath(),
-                StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        replace(new File(folder, from), new File(folder, to));
     }
 
     @Override
@@ -116,6 +115,27 @@ final class FolderFiles implements FileLayer {
             }
         }
         return open;
+    }
+
+    /** A file that only its owner reads: there whole and for good, or as it was before. */
+    static void writePrivate(File file, byte[] bytes) throws IOException {
+        File part = new File(file.getPath() + ".part");
+        try {
+            try (FileOutputStream out = new FileOutputStream(part)) {
+                makePrivate(part); // while it is still empty
+                out.write(bytes);
+                out.getFD().sync();
+            }
+            replace(part, file);
+        } finally {
+            Files.deleteIfExists(part.toPath());
+        }
+    }
+
+    private static void replace(File from, File to) throws IOException {
+        Files.move(
+                from.toPath(), to.toPath(),
+                StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     }
 
     /** Mode 0600 for a file, 0700 for a folder, where the system has such modes. */

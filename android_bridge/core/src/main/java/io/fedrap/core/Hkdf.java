@@ -13,7 +13,7 @@ final class Hkdf {
 
     /** A key out of uneven secret bytes; an empty salt counts as zeros. */
     static byte[] extract(byte[] salt, byte[] secret) {
-        return hmac(salt.length == 0 ? new byte[HASH_BYTES] : salt, secret);
+        return hmac(salt, secret);
     }
 
     /** {@code length} bytes, at most 255 hashes, that only {@code key} and {@code info} decide. */
@@ -30,10 +30,13 @@ final class Hkdf {
         return Arrays.copyOf(out, length);
     }
 
-    private static byte[] hmac(byte[] key, byte[] message) {
+    /** HMAC-SHA-256. */
+    static byte[] hmac(byte[] key, byte[] message) {
         try {
             Mac mac = Mac.getInstance("HmacSHA256");
-            mac.init(new SecretKeySpec(key, "HmacSHA256"));
+            // An empty key is a key of one zero, but for the class that holds it.
+            byte[] used = key.length == 0 ? new byte[1] : key;
+            mac.init(new SecretKeySpec(used, "HmacSHA256"));
             return mac.doFinal(message);
         } catch (GeneralSecurityException error) {
             throw new IllegalStateException("this platform has no HmacSHA256", error);

@@ -3,10 +3,7 @@ package io.fedrap.core;
 import java.security.GeneralSecurityException;
 import java.security.KeyPair;
 import java.util.Arrays;
-import java.nio.charset.StandardCharsets;
 import javax.crypto.Cipher;
-import javax.crypto.spec.GCMParameterSpec;
-import javax.crypto.spec.SecretKeySpec;
 
 /**
  * Sealing to the aggregator: HPKE (RFC 9180), base mode, single shot, no aad (clause 4.1).
@@ -16,9 +13,9 @@ import javax.crypto.spec.SecretKeySpec;
 final class Hpke {
     static final int OVERHEAD = 65 + 16; // encapsulated point and tag
 
-    private static final byte[] KEM = Bytes.join(ascii("KEM"), new byte[] {0, 16});
-    private static final byte[] SUITE = Bytes.join(ascii("HPKE"), new byte[] {0, 16, 0, 1, 0, 1});
-    private static final byte[] VERSION = ascii("HPKE-v1");
+    private static final byte[] KEM = Bytes.join(Bytes.ascii("KEM"), new byte[] {0, 16});
+    private static final byte[] SUITE = Bytes.join(Bytes.ascii("HPKE"), new byte[] {0, 16, 0, 1, 0, 1});
+    private static final byte[] VERSION = Bytes.ascii("HPKE-v1");
     private static final byte[] NONE = new byte[0];
 
     private Hpke() {}
@@ -61,22 +58,36 @@ final class Hpke {
         byte[] secret = extract(SUITE, shared, "secret", NONE);
         byte[] key = expand(SUITE, secret, "key", context, 16);
         byte[] nonce = expand(SUITE, secret, "base_nonce", context, 12);
-        Cipher cipher = Cipher.getInstance("AES/GCM/NoPadding");
-        cipher.init(mode, new SecretKeySpec(key, "AES"), new GCMParameterSpec(128, nonce));
+        Cipher cipher = Sealer.gcm(mode, key, nonce);
         Arrays.fill(key, (byte) 0);
         return cipher;
     }
 
     private static byte[] extract(byte[] suite, byte[] salt, String label, byte[] secret) {
-        return Hkdf.extract(salt, Bytes.join(VERSION, suite, ascii(label), secret));
+        return Hkdf.extract(salt, Bytes.join(VERSION, suite, Bytes.ascii(label), secret));
     }
 
     private static byte[] expand(byte[] suite, byte[] key, String label, byte[] info, int length) {
-        byte[] whole = Bytes.join(Bytes.bigEndian(length, 2), VERSION, suite, ascii(label), info);
+        byte[] whole = Bytes.join(Bytes.bigEndian(length, 2), VERSION, suite, Bytes.ascii(label), info);
         return Hkdf.expand(key, whole, length);
     }
 
-    private static byte[] ascii(String text) {
-        return text.getBytes(StandardCharsets.US_ASCII);
+    /**
+     * An update that only the holder of the offer's sealing key can read: everything outside the
+     * ciphertext is bound into it (4.2).
+     *
+     * @throws FedRapException MALFORMED_MESSAGE: that key is no point of P-256.
+     */
+    static byte[] update(Offer offer, byte[] device, byte[] plaintext) {
+        byte[] plan = Bytes.sha256(offer.plan);
+        byte[] info =
+                updateInfo(offer.task, offer.round, offer.step, offer.model, plan, device, offer.sealId);
+        return Requests.update(offer, plan, device, seal(offer.sealKey, info, plaintext));
+    }
+
+    static byte[] updateInfo(
+            byte[] task, byte[] round, long step, byte[] model, byte[] plan, byte[] device, byte[] key) {
+        return Bytes.framed(
+                "fedrap/1 update", task, round, Bytes.bigEndian(step, 4), model, plan, device, key);
     }
 }

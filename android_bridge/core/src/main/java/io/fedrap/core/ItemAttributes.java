@@ -56,9 +56,9 @@ final class ItemAttributes {
         List<String> names = new ArrayList<>(StateCodec.texts((byte[]) head.get(4)));
         byte[] digests = (byte[]) head.get(5);
         List<byte[]> pages = new ArrayList<>();
-        for (int number = 0; number < digests.length / AttributesMessage.DIGEST; number++) {
+        for (int number = 0; number < digests.length / AttributesEntry.DIGEST; number++) {
             byte[] raw = store.get(NAME + "/" + number);
-            byte[] known = AttributesMessage.digest(digests, number);
+            byte[] known = AttributesEntry.digest(digests, number);
             if (raw == null || !java.util.Arrays.equals(Bytes.sha256(raw), known)) {
                 throw FedRapException.damaged("a page of attributes is missing; the next sync fetches it");
             }
@@ -112,7 +112,7 @@ final class ItemAttributes {
     Map<String, String> of(int row) {
         Map<String, String> found = new LinkedHashMap<>();
         if (row >= 0 && row < count) {
-            List<byte[]> page = AttributePage.decode(pages.get(row / rows)).columns;
+            List<byte[]> page = AttributesEntry.columns(pages.get(row / rows));
             for (int i = 0; i < names.size(); i++) {
                 String value = split(page.get(i))[row % rows];
                 if (!value.isEmpty()) {
@@ -145,7 +145,7 @@ final class ItemAttributes {
             known = new String[count];
             int row = 0;
             for (byte[] page : pages) {
-                for (String value : split(AttributePage.decode(page).columns.get(place))) {
+                for (String value : split(AttributesEntry.columns(page).get(place))) {
                     String first = same.putIfAbsent(value, value);
                     known[row++] = first == null ? value : first;
                 }

@@ -2,20 +2,38 @@ package io.fedrap.core;
 
 import java.util.Arrays;
 
-/** The catalogue as this device knows it: the ids of its rows, and rows not to be shown. */
+/**
+ * The catalogue as this device knows it, or coordinator to device the items from row {@code start} on: the
+ * ids of rows, and rows not to be shown. A row is never given twice.
+ */
 final class ItemList {
     static final ItemList EMPTY = new ItemList(0, 0, new byte[0], new byte[0]);
 
     final long version;
-    final long count;
+    final long start;
+    final long count; // of the ids
     final byte[] items; // as in ItemIds
     final byte[] retired; // u32 little-endian
 
     ItemList(long version, long count, byte[] items, byte[] retired) {
         this.version = version;
+        this.start = 0;
         this.count = count;
         this.items = items;
         this.retired = retired;
+    }
+
+    private ItemList(Fields fields) {
+        version = fields.count("version");
+        start = fields.count("start");
+        count = fields.count("count");
+        items = fields.bytes("items");
+        retired = fields.bytes("retired");
+    }
+
+    /** Throws as {@link Fields#ofMessage}. */
+    static ItemList decode(byte[] raw, int maxBytes) {
+        return new ItemList(Fields.ofMessage(raw, maxBytes, "catalogue"));
     }
 
     /**
@@ -23,7 +41,7 @@ final class ItemList {
      *
      * @throws FedRapException BROKEN_MODEL: rows are missing, or more or fewer than stated.
      */
-    ItemList extended(Catalogue news) {
+    ItemList extended(ItemList news) {
         if (news.start > count) {
             throw FedRapException.broken("a catalogue that leaves out rows");
         }

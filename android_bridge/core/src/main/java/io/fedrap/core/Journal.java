@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.zip.CRC32;
 
 /**
- * The records of a journal as bytes, and what is left of them after a crash. Pure.
+ * The records of a journal as bytes, and what is left of them after a crash.
  *
  * <pre>
  * u32 bytes of the sealed part · u32 number of the record · u32 records that were synced before it
@@ -19,11 +19,8 @@ import java.util.zip.CRC32;
 final class Journal {
     static final int HEAD = 16;
 
-    /** What a file holds. */
-    static final class Read {
-        final List<byte[]> records = new ArrayList<>();
-        int end; // bytes of the file that are good
-    }
+    final List<byte[]> records = new ArrayList<>(); // the good ones of a file
+    int end; // bytes of the file that are good
 
     private Journal() {}
 
@@ -39,8 +36,8 @@ final class Journal {
      * @param acceptChanged those before the first that does not open, whatever comes after it
      * @throws FedRapException STORE_DAMAGED: a record that was synced does not open.
      */
-    static Read read(Sealer sealer, long generation, byte[] file, boolean acceptChanged) {
-        Read found = new Read();
+    static Journal read(Sealer sealer, long generation, byte[] file, boolean acceptChanged) {
+        Journal found = new Journal();
         byte[] plaintext;
         while ((plaintext = recordAt(sealer, generation, file, found.end, found.records.size()))
                 != null) {

@@ -1,12 +1,13 @@
 package io.fedrap.core;
 
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
 /**
- * JSON texts to values: null, Boolean, Long for a whole number that fits, Double, String,
+ * JSON texts to values and back: null, Boolean, Long for a whole number that fits, Double, String,
  * List, Map. For problem documents and for test vectors; strict, and no deeper than 64.
  */
 final class Json {
@@ -182,5 +183,70 @@ final class Json {
 
     private FedRapException malformed() {
         return FedRapException.malformed("not JSON at character " + at);
+    }
+
+    /** A value as readable JSON: maps, collections, texts, numbers, bytes as hex; infinity is null. */
+    static String text(Object value) {
+        StringBuilder out = new StringBuilder();
+        put(out, value, "\n");
+        return out.append('\n').toString();
+    }
+
+    private static void put(StringBuilder out, Object value, String indent) {
+        if (value instanceof Map) {
+            putMap(out, (Map<?, ?>) value, indent);
+        } else if (value instanceof Collection) {
+            putAll(out, (Collection<?>) value, indent);
+        } else if (value instanceof byte[]) {
+            quote(out, Bytes.hex((byte[]) value));
+        } else if (value instanceof Double && !isFinite((Double) value)) {
+            out.append("null");
+        } else if (value == null || value instanceof Boolean || value instanceof Number) {
+            out.append(value);
+        } else {
+            quote(out, value.toString());
+        }
+    }
+
+    private static boolean isFinite(double number) {
+        return !Double.isNaN(number) && !Double.isInfinite(number);
+    }
+
+    private static void putMap(StringBuilder out, Map<?, ?> map, String indent) {
+        String inner = indent + "  ";
+        String mark = "{";
+        for (Map.Entry<?, ?> one : map.entrySet()) {
+            out.append(mark).append(inner);
+            quote(out, (String) one.getKey());
+            out.append(": ");
+            put(out, one.getValue(), inner);
+            mark = ",";
+        }
+        out.append(map.isEmpty() ? "{}" : indent + "}");
+    }
+
+    private static void putAll(StringBuilder out, Collection<?> all, String indent) {
+        String inner = indent + "  ";
+        String mark = "[";
+        for (Object one : all) {
+            out.append(mark).append(inner);
+            put(out, one, inner);
+            mark = ",";
+        }
+        out.append(all.isEmpty() ? "[]" : indent + "]");
+    }
+
+    private static void quote(StringBuilder out, String text) {
+        out.append('"');
+        for (char c : text.toCharArray()) {
+            if (c == '"' || c == '\\') {
+                out.append('\\').append(c);
+            } else if (c < ' ' || Character.isSurrogate(c)) {
+                out.append(String.format("\\u%04x", (int) c));
+            } else {
+                out.append(c);
+            }
+        }
+        out.append('"');
     }
 }

@@ -11,6 +11,11 @@ public final class JvmTrainer implements LocalTrainer {
     }
 
     @Override
+    public String toString() {
+        return "JvmTrainer()";
+    }
+
+    @Override
     public List<LocalShare> solve(List<ShareProblem> problems) {
         List<LocalShare> shares = new ArrayList<>(problems.size());
         for (ShareProblem problem : problems) {

@@ -3,7 +3,6 @@ package io.fedrap.core;
 import io.fedrap.core.FedRapException.Kind;
 import java.io.File;
 import java.io.FileInputStream;
-import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.security.SecureRandom;
@@ -39,19 +38,10 @@ public final class KeyFile implements KeyProvider {
         }
     }
 
-    /** There whole or not at all. */
     private void make() throws IOException {
-        File part = new File(file.getPath() + ".part");
         byte[] key = new byte[KEY_BYTES];
         new SecureRandom().nextBytes(key);
-        try (FileOutputStream out = new FileOutputStream(part)) {
-            FolderFiles.makePrivate(part); // while it is still empty
-            out.write(key);
-            out.getFD().sync();
-        }
-        if (!part.renameTo(file)) {
-            throw new IOException("cannot make " + file);
-        }
+        FolderFiles.writePrivate(file, key);
     }
 
     private byte[] read() throws IOException {
@@ -60,6 +50,11 @@ public final class KeyFile implements KeyProvider {
             int size = Math.max(0, in.read(key));
             return java.util.Arrays.copyOf(key, size);
         }
+    }
+
+    @Override
+    public String toString() {
+        return "KeyFile(" + file + ")";
     }
 
     /** Overwrites it first, so that the key is not in a block that was merely given back. */

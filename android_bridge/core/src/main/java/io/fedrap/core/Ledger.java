@@ -18,20 +18,24 @@ final class Ledger {
 
     private Ledger() {}
 
-    /** One update that was about to leave this device. */
+    /** One update, or one answer to a question, that was about to leave this device. */
     static final class Entry {
         final long step;
         final byte[] round;
         final double noise; // as charged: with bands or a clipping bit it is less than z
         final double delta;
         final double at; // seconds since 1970
-        final Privacy rule; // what was agreed to; null where another device took part
+        final Privacy rule; // what was agreed to; null where another device took part, and for answers
+        final boolean question; // `round` is the id of a question then, and there is no step
 
         Entry(long step, byte[] round, double at, Privacy rule) {
-            this(step, round, rule.chargedNoise(), rule.delta, at, rule);
+            this(step, round, rule.chargedNoise(), rule.delta, at, rule, false);
         }
 
-        Entry(long step, byte[] round, double noise, double delta, double at, Privacy rule) {
+        Entry(
+                long step, byte[] round, double noise, double delta, double at, Privacy rule,
+                boolean question) {
+            this.question = question;
             this.step = step;
             this.round = round;
             this.noise = noise;
@@ -45,7 +49,8 @@ final class Ledger {
             if (!f.has("rule")) {
                 return new Entry(
                         f.count("step"), f.id16("round"), f.number("noise", 0, Double.MAX_VALUE),
-                        f.number("delta", 0, 1), f.number("at", 0, 1e12), null);
+                        f.number("delta", 0, 1), f.number("at", 0, 1e12), null,
+                        f.flag("question", false));
             }
             return new Entry(
                     f.count("step"),
@@ -64,47 +69,51 @@ final class Ledger {
             if (rule != null) {
                 map.put("rule", rule.toMap());
             }
+            if (question) {
+                map.put("question", true);
+            }
             return map;
         }
     }
 
     /** The least that this device insists on, whatever an offer says; the default protects. */
     static final class Floor {
-        static final Floor DEFAULT = new Floor(2, 100, 20, 0.0, 10.0, 100.0, 365.0, 30.0);
-        final long separation;
-        final long cap;
-        final long minUpdates;
-        final double minNoise;
-        final double maxEpsilon; // in any window, with the round that is offered
-        final double maxClip;
-        final double windowDays; // the shortest in which cap and maxEpsilon hold
-        final double maxLifetimeEpsilon; // of all that this device ever did
+        long separation = 2;
+        long cap = 100;
+        long minUpdates = 20;
+        double minNoise;
+        double maxEpsilon = 10.0; // in any window, with the round that is offered
+        double maxClip = 100.0;
+        double windowDays = 365.0; // the shortest in which cap and maxEpsilon hold
+        double maxLifetimeEpsilon = 30.0; // of all that this device ever did
+        double maxQuestionEpsilon = 2.0; // of all answers to questions in a window
+        boolean askAgain; // a weaker policy waits until the user was asked once more
 
-        Floor(
-                long separation, long cap, long minUpdates, double minNoise, double maxEpsilon,
-                double maxClip, double windowDays, double maxLifetimeEpsilon) {
-            Arguments.number("separation", separation, 0, Long.MAX_VALUE, Arguments.FLOOR);
-            Arguments.number("cap", cap, 0, Long.MAX_VALUE, Arguments.FLOOR);
-            Arguments.number("min_updates", minUpdates, 0, Long.MAX_VALUE, Arguments.FLOOR);
-            Arguments.number("min_noise", minNoise, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
-            Arguments.number("max_epsilon", maxEpsilon, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
-            Arguments.number("max_clip", maxClip, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
-            double most = Double.POSITIVE_INFINITY;
-            Arguments.number("window_days", windowDays, 0, most, Arguments.FLOOR);
-            Arguments.number("max_lifetime_epsilon", maxLifetimeEpsilon, 0, most, Arguments.FLOOR);
-            this.windowDays = windowDays;
-            this.maxLifetimeEpsilon = maxLifetimeEpsilon;
-            this.separation = separation;
-            this.cap = cap;
-            this.minUpdates = minUpdates;
-            this.minNoise = minNoise;
-            this.maxEpsilon = maxEpsilon;
-            this.maxClip = maxClip;
+        /** Throws IllegalArgumentException for a number below 0, or none. */
+        void check() {
+            check("separation", separation);
+            check("cap", cap);
+            check("min_updates", minUpdates);
+            check("min_noise", minNoise);
+            check("max_epsilon", maxEpsilon);
+            check("max_clip", maxClip);
+            check("window_days", windowDays);
+            check("max_lifetime_epsilon", maxLifetimeEpsilon);
+            check("max_question_epsilon", maxQuestionEpsilon);
+        }
+
+        private static void check(String name, double number) {
+            Arguments.number(name, number, 0, Double.POSITIVE_INFINITY, Arguments.FLOOR);
         }
     }
 
-    /** Null when the device agrees to an offer; otherwise a word for what breaks the rule. */
-    static String whyNot(List<Entry> entries, long step, Plan plan, Floor floor, double now) {
+    /**
+     * Null when the device agrees to an offer; otherwise a word for what breaks the rule.
+     *
+     * @param consentedAt when the user was last asked
+     */
+    static String whyNot(
+            List<Entry> entries, long step, Plan plan, Floor floor, double now, double consentedAt) {
         Privacy rule = plan.privacy;
         if (plan.minUpdates < floor.minUpdates) {
             return "floor-cohort";
@@ -117,12 +126,7 @@ final class Ledger {
         }
         double days = rule.windowDays > 0 ? rule.windowDays : Double.POSITIVE_INFINITY;
         double since = now - 86_400.0 * Math.max(days, floor.windowDays);
-        List<Entry> recent = new ArrayList<>();
-        for (Entry entry : entries) {
-            if (entry.at > since) {
-                recent.add(entry);
-            }
-        }
+        List<Entry> recent = since(entries, since);
         Entry added = new Entry(step, new byte[16], now, rule);
         if (exceeds(recent, added, floor.maxEpsilon)) {
             return "floor-epsilon";
@@ -130,23 +134,54 @@ final class Ledger {
         if (exceeds(entries, added, Math.max(floor.maxEpsilon, floor.maxLifetimeEpsilon))) {
             return "floor-lifetime";
         }
+        Entry agreed = agreed(entries);
+        if (floor.askAgain && agreed != null && consentedAt <= agreed.at && isLess(rule, agreed.rule)) {
+            return Eligibility.POLICY_CHANGED;
+        }
         int tries = 0;
         long gap = Math.max(rule.separation, floor.separation);
         boolean near = false;
         for (Entry entry : entries) {
-            tries += entry.step == step ? 1 : 0;
-            near |= Math.abs(step - entry.step) < gap;
+            tries += !entry.question && entry.step == step ? 1 : 0;
+            near |= !entry.question && Math.abs(step - entry.step) < gap;
         }
         if (tries > 0) {
             return tries >= TRIES_PER_STEP ? "ledger-tries" : null;
         }
-        if (noises(recent).size() >= Math.min(rule.cap, floor.cap)) {
+        if (chargedSteps(recent) >= Math.min(rule.cap, floor.cap)) {
             return "ledger-cap";
         }
         return near ? "ledger-separation" : null;
     }
 
-    private static boolean exceeds(List<Entry> entries, Entry added, double most) {
+    /** The last round that this device itself took part in; null where there is none. */
+    static Entry agreed(List<Entry> entries) {
+        Entry last = null;
+        for (Entry one : entries) {
+            last = one.rule != null ? one : last;
+        }
+        return last;
+    }
+
+    /** Does a policy guarantee less than another? */
+    private static boolean isLess(Privacy offered, Privacy agreed) {
+        boolean shorter =
+                offered.windowDays > 0
+                        && (agreed.windowDays == 0 || offered.windowDays < agreed.windowDays);
+        return shorter || offered.epsilon() > agreed.epsilon() * (1 + 1e-9);
+    }
+
+    static List<Entry> since(List<Entry> entries, double time) {
+        List<Entry> found = new ArrayList<>();
+        for (Entry entry : entries) {
+            if (entry.at > time) {
+                found.add(entry);
+            }
+        }
+        return found;
+    }
+
+    static boolean exceeds(List<Entry> entries, Entry added, double most) {
         if (Double.isInfinite(most)) {
             return false;
         }
@@ -155,12 +190,23 @@ final class Ledger {
         return epsilon(with) > most;
     }
 
-    /** How many steps this device is charged for; one that was tried twice counts once. */
-    static int chargedSteps(List<Entry> entries) {
-        return noises(entries).size();
+    /** The questions that this device has answered. */
+    static List<Entry> answers(List<Entry> entries) {
+        List<Entry> found = new ArrayList<>();
+        for (Entry entry : entries) {
+            if (entry.question) {
+                found.add(entry);
+            }
+        }
+        return found;
     }
 
-    /** What this device has spent: mu^2 adds up over steps; at the smallest delta asked for. */
+    /** How many steps this device is charged for; one that was tried twice counts once. */
+    static int chargedSteps(List<Entry> entries) {
+        return noises(entries).size() - noises(answers(entries)).size();
+    }
+
+    /** What this device has spent: mu^2 adds up over steps and answers; at the smallest delta asked for. */
     static double epsilon(List<Entry> entries) {
         if (entries.isEmpty()) {
             return 0.0;
@@ -179,12 +225,13 @@ final class Ledger {
         return Accounting.gaussianEpsilon(Math.sqrt(square), delta);
     }
 
-    /** The noise of each step: which try was released is not known here, so assume the worst. */
-    private static Map<Long, Double> noises(List<Entry> entries) {
-        Map<Long, Double> found = new HashMap<>();
+    /** The noise of each step and answer: which try was released is not known here, so assume the worst. */
+    private static Map<Object, Double> noises(List<Entry> entries) {
+        Map<Object, Double> found = new HashMap<>();
         for (Entry entry : entries) {
-            Double known = found.get(entry.step);
-            found.put(entry.step, known == null ? entry.noise : Math.min(known, entry.noise));
+            Object what = entry.question ? (Object) Bytes.hex(entry.round) : (Object) entry.step;
+            Double known = found.get(what);
+            found.put(what, known == null ? entry.noise : Math.min(known, entry.noise));
         }
         return found;
     }

@@ -22,8 +22,8 @@ final class LocalModel {
     final ReleaseHeader header;
     final SharedMatrix common;
     final ItemIds ids;
-    private final boolean[] shown;
-    private final Kinds kinds;
+    final boolean[] shown; // not to be changed
+    final Kinds kinds;
     private double[] gram; // (k·k) C'C, made when first needed
     private List<Interaction> known; // the history that was looked up last
     private History history;
@@ -42,26 +42,28 @@ final class LocalModel {
         this.common = common;
         this.ids = ids == null ? new ItemIds(catalogue.items) : ids;
         this.shown = SharedMatrix.servedRows(header.withheld, common.size());
-        SequenceScoring mix = header.scoring.sequence;
-        boolean fits =
-                mix == null
-                        || common.sequence != null
-                                && common.sequence.kernelCount() == mix.kernels.count();
-        if (!fits) {
+        if (!fits(header.scoring)) {
             throw FedRapException.broken("a release that is scored with time kernels it does not have");
         }
         for (int row = this.ids.size(); row < shown.length; row++) {
             shown[row] = false;
         }
-        for (int row : LittleEndian.integers(catalogue.retired)) {
+        for (int row : Bytes.integers(catalogue.retired)) {
             if (row >= 0 && row < shown.length) {
                 shown[row] = false;
             }
         }
     }
 
+    /** Does this release have the time kernels of such a scoring? */
+    boolean fits(Scoring scoring) {
+        SequenceScoring mix = scoring.sequence;
+        return mix == null
+                || common.sequence != null && common.sequence.kernelCount() == mix.kernels.count();
+    }
+
     /** Has anybody taught C anything yet, by a method that this library knows? */
-    private boolean isTaught() {
+    boolean isTaught() {
         return header.step > 0 && header.scoring.isSolve();
     }
 
@@ -78,30 +80,34 @@ final class LocalModel {
      */
     synchronized History history(List<Interaction> interactions) {
         if (interactions != known) { // lists are replaced, never changed
-            int[] rows = new int[interactions.size()];
-            double[] weights = new double[rows.length];
-            double[] times = new double[rows.length];
-            int count = 0;
-            for (int i = interactions.size() - 1; i >= 0; i--) {
-                int row = row(interactions.get(i).item);
-                Double counts = kinds.weight(interactions.get(i).kind);
-                if (row >= 0 && counts != null) {
-                    rows[count] = row;
-                    times[count] = interactions.get(i).at;
-                    weights[count++] = counts * interactions.get(i).weight;
-                }
-            }
-            history =
-                    new History(
-                                    Arrays.copyOf(rows, count),
-                                    Arrays.copyOf(weights, count),
-                                    Arrays.copyOf(times, count))
-                            .settled();
+            history = looked(interactions);
             known = interactions;
             representation = null;
             part = null;
         }
         return history;
+    }
+
+    /** The same for any list, which is not remembered. */
+    History looked(List<Interaction> interactions) {
+        int[] rows = new int[interactions.size()];
+        double[] weights = new double[rows.length];
+        double[] times = new double[rows.length];
+        int count = 0;
+        for (int i = interactions.size() - 1; i >= 0; i--) {
+            int row = row(interactions.get(i).item);
+            Double counts = kinds.weight(interactions.get(i).kind);
+            if (row >= 0 && counts != null) {
+                rows[count] = row;
+                times[count] = interactions.get(i).at;
+                weights[count++] = counts * interactions.get(i).weight;
+            }
+        }
+        History found =
+                new History(
+                        Arrays.copyOf(rows, count), Arrays.copyOf(weights, count),
+                        Arrays.copyOf(times, count));
+        return found.settled();
     }
 
     private synchronized UserRepresentation representation(List<Interaction> interactions) {
@@ -152,13 +158,12 @@ final class LocalModel {
         }
         UserRepresentation mine = representation(interactions);
         SequenceUser other = part(interactions);
-        int wanted = wish.diversity == 0 ? wish.n : DIVERSE * wish.n;
-        Boosted best = best(mine, other, wanted, allowed, wish);
+        int wanted = (int) Math.min(wish.diversity == 0 ? wish.n : (long) DIVERSE * wish.n, common.size());
+        Ranking ranked = best(mine, other, wanted, allowed, wish);
         if (wish.diversity > 0) {
-            best = best.diversified(common, wish.n, wish.diversity);
+            ranked = ranked.diversified(common, wish.n, wish.diversity);
         }
         List<Recommendation> found = new ArrayList<>();
-        Ranking ranked = best.ranked;
         for (int i = 0; i < ranked.rows.length; i++) {
             int row = ranked.rows[i];
             List<Reason> why =
@@ -166,7 +171,7 @@ final class LocalModel {
             found.add(
                     new Recommendation(
                             ids.name(row), ranked.shared[i], ranked.personal[i], ranked.sequence[i],
-                            ranked.popularity[i], ranked.trend[i], best.added[i], why));
+                            ranked.popularity[i], ranked.trend[i], ranked.added[i], why));
         }
         return found;
     }
@@ -220,27 +225,28 @@ final class LocalModel {
     }
 
     /** The n best that pass the test; it is asked of more and more of them until there are enough. */
-    private Boosted best(
+    private Ranking best(
             UserRepresentation mine, SequenceUser other, int n, boolean[] allowed, Wish wish) {
         if (wish.filter == null) {
-            return Boosted.of(common, mine, other, n, allowed, added(wish, allowed));
+            return Ranking.of(common, mine, other, n, allowed, added(wish, allowed));
         }
         Map<Integer, Double> added = added(wish, allowed);
-        List<Integer> passed = new ArrayList<>();
+        int[] passed = new int[Math.min(n, allowed.length)];
+        int count = 0;
         int asked = 0;
-        int count = Math.min(ASKED * n, allowed.length);
+        int most = (int) Math.min((long) ASKED * n, allowed.length);
         while (true) {
-            Boosted found = Boosted.of(common, mine, other, count, allowed, added);
-            int size = found.ranked.rows.length;
+            Ranking found = Ranking.of(common, mine, other, most, allowed, added);
+            int size = found.rows.length;
             for (; asked < size; asked++) {
-                if (passed.size() < n && wish.filter.test(ids.name(found.ranked.rows[asked]))) {
-                    passed.add(asked);
+                if (count < n && wish.filter.test(ids.name(found.rows[asked]))) {
+                    passed[count++] = asked;
                 }
             }
-            if (passed.size() >= n || size < count || count == allowed.length) {
-                return found.take(passed);
+            if (count >= n || size < most || most == allowed.length) {
+                return found.take(Arrays.copyOf(passed, count));
             }
-            count = (int) Math.min((long) ASKED * count, allowed.length);
+            most = (int) Math.min((long) ASKED * most, allowed.length);
         }
     }
 
@@ -317,7 +323,7 @@ final class LocalModel {
     }
 
     /** The row of an item that C has numbers for; -1 for any other. */
-    private int row(String item) {
+    int row(String item) {
         int row = ids.row(item);
         return row < common.size() ? row : -1;
     }

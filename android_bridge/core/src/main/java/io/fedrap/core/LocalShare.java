@@ -33,4 +33,9 @@ public final class LocalShare {
     public double loss() {
         return loss;
     }
+
+    @Override
+    public String toString() {
+        return "LocalShare(...)"; // what a user did belongs in no log
+    }
 }

@@ -45,7 +45,7 @@ final class Membership {
     private Credentials enrol() {
         KeyPair key = state.enrollingKey();
         byte[] point = P256.point(key.getPublic());
-        Proof proof = proof(Certificates.enrolChallenge(point, token));
+        Proof proof = proof(Certificate.enrolChallenge(point, token));
         Enrolled answer = transport.enrol(token, point, proof);
         byte[] none = new byte[0];
         Credentials fresh =
@@ -89,8 +89,8 @@ final class Membership {
     /** A new certificate for the same key; the ledger goes on as before. */
     Credentials renew(Credentials known) {
         long nonce = state.nextNonce();
-        Proof proof = proof(Certificates.renewChallenge(known.publicKey, nonce));
-        byte[] answer = transport.renew(new Signer(known, state::nextNonce), proof, nonce);
+        Proof proof = proof(Certificate.renewChallenge(known.publicKey, nonce));
+        byte[] answer = transport.renew(new Signer(known, state), proof, nonce);
         // Where enrolment gave none, there is no authority to check it with: keep what we have.
         Credentials fresh =
                 known.authority.length == 0
@@ -122,7 +122,7 @@ final class Membership {
     static Credentials certified(Credentials known, byte[] signed, byte[] authority, double now) {
         Certificate certificate;
         try {
-            certificate = Certificates.read(authority, signed);
+            certificate = Certificate.read(authority, signed);
         } catch (FedRapException error) {
             throw FedRapException.unreachable(
                     "not a certificate of our authority: " + error.getMessage(), error);

@@ -18,15 +18,13 @@ import java.util.Map;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipInputStream;
 import javax.crypto.Cipher;
-import javax.crypto.spec.GCMParameterSpec;
-import javax.crypto.spec.SecretKeySpec;
 
 /**
  * A history that moves to another device: an export that can be read back, sealed if asked. The file is
  * the same as Python's. Consent stays behind: every device asks.
  */
 final class Moving {
-    private static final byte[] MAGIC = "fedrap sealed export 1\n".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] MAGIC = Bytes.ascii("fedrap sealed export 1\n");
     private static final int MOST_BYTES = 64_000_000; // of a file, and of what is in it
     private static final int SALT = 16;
     private static final int IV = 12;
@@ -103,8 +101,7 @@ final class Moving {
             throws GeneralSecurityException {
         byte[] secret = passphrase.getBytes(StandardCharsets.UTF_8);
         byte[] key = Scrypt.derive(secret, salt, COST, 8, 1, 32);
-        Cipher cipher = Cipher.getInstance("AES/GCM/NoPadding");
-        cipher.init(mode, new SecretKeySpec(key, "AES"), new GCMParameterSpec(128, iv));
+        Cipher cipher = Sealer.gcm(mode, key, iv);
         cipher.updateAAD(MAGIC);
         return cipher.doFinal(input);
     }
@@ -149,8 +146,13 @@ final class Moving {
         double delta = ((Number) one.get("delta")).doubleValue();
         Arguments.number("noise", noise, 0, Double.MAX_VALUE, Arguments.FLOOR);
         Arguments.number("delta", delta, 0, 1, Arguments.SHARE);
-        byte[] round = unhex((String) one.get("round"));
-        return new Ledger.Entry((Long) one.get("step"), round, noise, delta, seconds(one), null);
+        byte[] round = Bytes.unhex((String) one.get("round"));
+        if (round.length != 16) {
+            throw FedRapException.malformed("the id of a round has 16 bytes");
+        }
+        return new Ledger.Entry(
+                (Long) one.get("step"), round, noise, delta, seconds(one), null,
+                Boolean.TRUE.equals(one.get("question")));
     }
 
     /** Since 1970; version 0.1 wrote a date alone. */
@@ -161,17 +163,6 @@ final class Moving {
             return when.getEpochSecond() + when.getNano() / 1e9;
         }
         return ((Number) at).doubleValue();
-    }
-
-    private static byte[] unhex(String hex) {
-        if (hex.length() != 32) {
-            throw FedRapException.malformed("the id of a round has 16 bytes");
-        }
-        byte[] out = new byte[16];
-        for (int i = 0; i < out.length; i++) {
-            out[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
-        }
-        return out;
     }
 
     private static FedRapException broken(String why, Throwable cause) {

@@ -24,7 +24,14 @@ final class MsgPack {
     /** Values in one message, keys included: the largest of ours has some two hundred. */
     static final int MAX_VALUES = 1024;
 
-    private MsgPack() {}
+    private final ByteBuffer in; // big-endian
+    private int left; // values that may come yet
+
+    /** One pass over the bytes; nothing is believed that the rest of them could not hold. */
+    private MsgPack(byte[] raw, int maxValues) {
+        in = ByteBuffer.wrap(raw);
+        left = maxValues;
+    }
 
     /** The bytes of a value. */
     static byte[] encode(Object value) {
@@ -53,7 +60,7 @@ final class MsgPack {
                     FedRapException.Kind.TOO_LARGE,
                     raw.length + " bytes where " + maxBytes + " are allowed");
         }
-        Reader reader = new Reader(raw, maxValues);
+        MsgPack reader = new MsgPack(raw, maxValues);
         Object value = reader.value(0);
         if (reader.in.hasRemaining()) {
             throw malformed("bytes behind the end of the value");
@@ -140,155 +147,144 @@ final class MsgPack {
         return FedRapException.malformed("not a msgpack value: " + why);
     }
 
-    /** One pass over the bytes; nothing is believed that the rest of them could not hold. */
-    private static final class Reader {
-        final ByteBuffer in; // big-endian
-        private int left;
-
-        Reader(byte[] raw, int maxValues) {
-            in = ByteBuffer.wrap(raw);
-            left = maxValues;
+    private Object value(int depth) {
+        if (--left < 0) {
+            throw malformed("too many values");
         }
-
-        Object value(int depth) {
-            if (--left < 0) {
-                throw malformed("too many values");
-            }
-            int head = (int) number(1);
-            if (head < 0x80) {
-                return (long) head;
-            }
-            if (head >= 0xe0) {
-                return (long) (byte) head;
-            }
-            if (head < 0x90) {
-                return map(head & 15, depth);
-            }
-            if (head < 0xa0) {
-                return list(head & 15, depth);
-            }
-            if (head < 0xc0) {
-                return text(head & 31);
-            }
-            return marked(head, depth);
+        int head = (int) number(1);
+        if (head < 0x80) {
+            return (long) head;
         }
-
-        private Object marked(int head, int depth) {
-            switch (head) {
-                case 0xc0:
-                    return null;
-                case 0xc2:
-                    return false;
-                case 0xc3:
-                    return true;
-                case 0xc4:
-                case 0xc5:
-                case 0xc6:
-                    return bytes(number(1 << head - 0xc4));
-                case 0xca:
-                    return (double) Float.intBitsToFloat((int) number(4));
-                case 0xcb:
-                    return Double.longBitsToDouble(number(8));
-                case 0xcc:
-                case 0xcd:
-                case 0xce:
-                    return number(1 << head - 0xcc);
-                case 0xcf:
-                    return unsigned(number(8));
-                case 0xd0:
-                    return (long) (byte) number(1);
-                case 0xd1:
-                    return (long) (short) number(2);
-                case 0xd2:
-                    return (long) (int) number(4);
-                case 0xd3:
-                    return number(8);
-                case 0xd9:
-                case 0xda:
-                case 0xdb:
-                    return text(number(1 << head - 0xd9));
-                case 0xdc:
-                case 0xdd:
-                    return list(number(2 << head - 0xdc), depth);
-                case 0xde:
-                case 0xdf:
-                    return map(number(2 << head - 0xde), depth);
-                default:
-                    throw malformed("an extension, or a byte that msgpack never uses");
-            }
+        if (head >= 0xe0) {
+            return (long) (byte) head;
         }
-
-        /** An unsigned number of 1, 2 or 4 bytes, or the bits of 8. */
-        private long number(int width) {
-            need(width);
-            long n = 0;
-            for (int i = 0; i < width; i++) {
-                n = n << 8 | in.get() & 255;
-            }
-            return n;
+        if (head < 0x90) {
+            return map(head & 15, depth);
         }
-
-        private static Object unsigned(long bits) {
-            if (bits >= 0) {
-                return bits;
-            }
-            return BigInteger.valueOf(bits).add(BigInteger.ONE.shiftLeft(64));
+        if (head < 0xa0) {
+            return list(head & 15, depth);
         }
-
-        private byte[] bytes(long length) {
-            need(length);
-            byte[] out = new byte[(int) length];
-            in.get(out);
-            return out;
+        if (head < 0xc0) {
+            return text(head & 31);
         }
+        return marked(head, depth);
+    }
 
-        private String text(long length) {
-            need(length);
-            ByteBuffer part = in.duplicate();
-            part.limit(in.position() + (int) length);
-            in.position(part.limit());
-            try {
-                return StandardCharsets.UTF_8.newDecoder().decode(part).toString();
-            } catch (CharacterCodingException error) {
-                throw malformed("a text that is not UTF-8");
-            }
+    private Object marked(int head, int depth) {
+        switch (head) {
+            case 0xc0:
+                return null;
+            case 0xc2:
+                return false;
+            case 0xc3:
+                return true;
+            case 0xc4:
+            case 0xc5:
+            case 0xc6:
+                return bytes(number(1 << head - 0xc4));
+            case 0xca:
+                return (double) Float.intBitsToFloat((int) number(4));
+            case 0xcb:
+                return Double.longBitsToDouble(number(8));
+            case 0xcc:
+            case 0xcd:
+            case 0xce:
+                return number(1 << head - 0xcc);
+            case 0xcf:
+                return unsigned(number(8));
+            case 0xd0:
+                return (long) (byte) number(1);
+            case 0xd1:
+                return (long) (short) number(2);
+            case 0xd2:
+                return (long) (int) number(4);
+            case 0xd3:
+                return number(8);
+            case 0xd9:
+            case 0xda:
+            case 0xdb:
+                return text(number(1 << head - 0xd9));
+            case 0xdc:
+            case 0xdd:
+                return list(number(2 << head - 0xdc), depth);
+            case 0xde:
+            case 0xdf:
+                return map(number(2 << head - 0xde), depth);
+            default:
+                throw malformed("an extension, or a byte that msgpack never uses");
         }
+    }
 
-        private List<Object> list(long count, int depth) {
-            enter(count, count, depth);
-            List<Object> items = new ArrayList<>();
-            for (long i = 0; i < count; i++) {
-                items.add(value(depth + 1));
-            }
-            return items;
+    /** An unsigned number of 1, 2 or 4 bytes, or the bits of 8. */
+    private long number(int width) {
+        need(width);
+        long n = 0;
+        for (int i = 0; i < width; i++) {
+            n = n << 8 | in.get() & 255;
         }
+        return n;
+    }
 
-        /** Keys are texts or bytes; of two equal ones the last counts. */
-        private Map<Object, Object> map(long count, int depth) {
-            enter(count, 2 * count, depth);
-            Map<Object, Object> fields = new LinkedHashMap<>();
-            for (long i = 0; i < count; i++) {
-                Object key = value(depth + 1);
-                if (!(key instanceof String || key instanceof byte[])) {
-                    throw malformed("a key that is not a text");
-                }
-                fields.put(key, value(depth + 1));
-            }
-            return fields;
+    private static Object unsigned(long bits) {
+        if (bits >= 0) {
+            return bits;
         }
+        return BigInteger.valueOf(bits).add(BigInteger.ONE.shiftLeft(64));
+    }
 
-        /** What is inside is there, and neither too deep nor too much, before a place is made for it. */
-        private void enter(long count, long inside, int depth) {
-            need(inside);
-            if (inside > left || count > 0 && depth >= MAX_DEPTH) {
-                throw malformed("too deep, or too many values");
-            }
+    private byte[] bytes(long length) {
+        need(length);
+        byte[] out = new byte[(int) length];
+        in.get(out);
+        return out;
+    }
+
+    private String text(long length) {
+        need(length);
+        ByteBuffer part = in.duplicate();
+        part.limit(in.position() + (int) length);
+        in.position(part.limit());
+        try {
+            return StandardCharsets.UTF_8.newDecoder().decode(part).toString();
+        } catch (CharacterCodingException error) {
+            throw malformed("a text that is not UTF-8");
         }
+    }
 
-        private void need(long bytes) {
-            if (bytes > in.remaining()) {
-                throw malformed("cut short");
+    private List<Object> list(long count, int depth) {
+        enter(count, count, depth);
+        List<Object> items = new ArrayList<>();
+        for (long i = 0; i < count; i++) {
+            items.add(value(depth + 1));
+        }
+        return items;
+    }
+
+    /** Keys are texts or bytes; of two equal ones the last counts. */
+    private Map<Object, Object> map(long count, int depth) {
+        enter(count, 2 * count, depth);
+        Map<Object, Object> fields = new LinkedHashMap<>();
+        for (long i = 0; i < count; i++) {
+            Object key = value(depth + 1);
+            if (!(key instanceof String || key instanceof byte[])) {
+                throw malformed("a key that is not a text");
             }
+            fields.put(key, value(depth + 1));
+        }
+        return fields;
+    }
+
+    /** What is inside is there, and neither too deep nor too much, before a place is made for it. */
+    private void enter(long count, long inside, int depth) {
+        need(inside);
+        if (inside > left || count > 0 && depth >= MAX_DEPTH) {
+            throw malformed("too deep, or too many values");
+        }
+    }
+
+    private void need(long bytes) {
+        if (bytes > in.remaining()) {
+            throw malformed("cut short");
         }
     }
 }

@@ -10,6 +10,7 @@ final class Offer {
     final byte[] model; // hash of that release's C
     final byte[] sealKey;
     final byte[] sealId;
+    final Fields helper; // the second server of a plan with split; null: there is none
 
     private Offer(Fields fields) {
         task = fields.id16("task");
@@ -20,6 +21,7 @@ final class Offer {
         model = fields.digest("model");
         sealKey = fields.point("seal_key");
         sealId = fields.bytes("seal_id", 8, 8);
+        helper = fields.asMap().containsKey("helper") ? fields.inner("helper") : null;
     }
 
     /** Throws as {@link Fields#ofMessage}. */

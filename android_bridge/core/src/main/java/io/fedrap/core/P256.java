@@ -27,9 +27,9 @@ final class P256 {
     static final int SECRET_BYTES = 32;
 
     private static final byte[] PUBLIC_HEAD =
-            bytes("3059301306072a8648ce3d020106082a8648ce3d030107034200");
+            Bytes.unhex("3059301306072a8648ce3d020106082a8648ce3d030107034200");
     private static final byte[] PRIVATE_HEAD =
-            bytes("3041020100301306072a8648ce3d020106082a8648ce3d030107042730250201010420");
+            Bytes.unhex("3041020100301306072a8648ce3d020106082a8648ce3d030107042730250201010420");
     private static final BigInteger P =
             new BigInteger("ffffffff00000001000000000000000000000000ffffffffffffffffffffffff", 16);
     private static final BigInteger B =
@@ -131,13 +131,5 @@ final class P256 {
         }
         BigInteger right = x.multiply(x).subtract(BigInteger.valueOf(3)).multiply(x).add(B).mod(P);
         return y.multiply(y).mod(P).equals(right);
-    }
-
-    private static byte[] bytes(String hex) {
-        byte[] out = new byte[hex.length() / 2];
-        for (int i = 0; i < out.length; i++) {
-            out[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
-        }
-        return out;
     }
 }

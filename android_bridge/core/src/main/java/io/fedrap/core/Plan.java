@@ -12,11 +12,12 @@ final class Plan {
 
     final Privacy privacy;
     final long minUpdates; // no release from fewer devices
+    final Fields split; // of two servers; null: one
     private final SolveMethod method; // null: of another method
     private final String name; // of the method
 
     private Plan(Fields f) {
-        f.only("method", "privacy", "min_updates");
+        f.only("method", "privacy", "min_updates", "split");
         Fields nothing = Fields.ofValue(new byte[] {(byte) 0x80}, 1);
         Map<?, ?> fields = f.asMap();
         Fields given = fields.containsKey("method") ? f.inner("method") : nothing;
@@ -26,6 +27,7 @@ final class Plan {
         }
         method = name.equals("solve") ? new SolveMethod(given) : null;
         privacy = new Privacy(fields.containsKey("privacy") ? f.inner("privacy") : nothing);
+        split = fields.containsKey("split") ? f.inner("split") : null;
         minUpdates = f.integer("min_updates", 1, 1_000_000_000, 2);
     }
 

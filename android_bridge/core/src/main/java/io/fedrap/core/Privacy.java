@@ -60,21 +60,9 @@ final class Privacy {
     }
 
     private static double[] coefficientsOf(Fields f) {
-        if (!f.asMap().containsKey("coefficients")) {
-            return new double[] {1.0};
-        }
-        List<?> given = f.list("coefficients");
-        if (given.isEmpty() || given.size() > 64) {
-            throw f.refused("coefficients", "are not 1 to 64");
-        }
-        double[] found = new double[given.size()];
+        double[] found = f.numbers("coefficients", 1, 64, 0, 1, new double[] {1.0});
         for (int i = 0; i < found.length; i++) {
-            Object one = given.get(i);
-            double before = i == 0 ? 1.0 : found[i - 1];
-            double least = i == 0 ? 1.0 : 0.0;
-            boolean number = one instanceof Double || one instanceof Long;
-            found[i] = number ? ((Number) one).doubleValue() : Double.NaN;
-            if (!(found[i] >= least && found[i] <= before)) {
+            if (i == 0 ? found[0] < 1 : found[i] > found[i - 1]) {
                 throw f.refused("coefficients", "do not fall from 1 within 0 to 1");
             }
         }
@@ -85,6 +73,11 @@ final class Privacy {
     double chargedNoise() {
         double bitNoise = adapt == null ? Double.NaN : adapt.noise;
         return Accounting.chargedNoise(noise, coefficients, bitNoise);
+    }
+
+    /** Charged to a device that took part K times, unamplified; infinite without noise. */
+    double epsilon() {
+        return Accounting.chargedEpsilon(cap, chargedNoise(), delta);
     }
 
     Map<String, Object> toMap() {

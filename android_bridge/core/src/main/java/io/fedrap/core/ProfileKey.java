@@ -4,15 +4,14 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
-import java.nio.file.StandardCopyOption;
 import java.security.GeneralSecurityException;
 import java.security.SecureRandom;
+import java.util.Arrays;
 import javax.crypto.Cipher;
-import javax.crypto.spec.GCMParameterSpec;
-import javax.crypto.spec.SecretKeySpec;
 
 /**
- * The key of one profile of several: random bytes, sealed with the key of the app.
+ * The key of one profile of several: random bytes, sealed with the key of the app; or that key itself, for
+ * the store without a profile.
  *
  * <p>Erasing the profile deletes them. The app's own key stays, for it opens other profiles too.
  */
@@ -22,15 +21,20 @@ final class ProfileKey implements KeyProvider {
 
     private final File file;
     private final KeyProvider app;
+    private final boolean profile; // otherwise the app's own key, as it is
     private final SecureRandom random = new SecureRandom();
 
-    ProfileKey(File folder, KeyProvider app) {
+    ProfileKey(File folder, KeyProvider app, boolean profile) {
+        this.profile = profile;
         this.file = new File(folder, NAME);
         this.app = app;
     }
 
     @Override
     public byte[] key(boolean storeExists) {
+        if (!profile) {
+            return app.key(storeExists);
+        }
         byte[] outer = app.key(file.exists());
         try {
             if (!file.exists()) {
@@ -57,48 +61,33 @@ final class ProfileKey implements KeyProvider {
         random.nextBytes(key);
         random.nextBytes(iv);
         byte[] sealed = crypt(Cipher.ENCRYPT_MODE, outer, iv, key, 0);
-        byte[] whole = new byte[IV + sealed.length];
-        System.arraycopy(iv, 0, whole, 0, IV);
-        System.arraycopy(sealed, 0, whole, IV, sealed.length);
-        File part = new File(file.getPath() + ".part");
-        try (java.io.FileOutputStream out = new java.io.FileOutputStream(part)) {
-            FolderFiles.makePrivate(part); // while it is still empty
-            out.write(whole);
-            out.getFD().sync();
-        }
-        Files.move(part.toPath(), file.toPath(), StandardCopyOption.ATOMIC_MOVE);
+        FolderFiles.writePrivate(file, Bytes.join(iv, sealed));
     }
 
     private byte[] crypt(int mode, byte[] outer, byte[] iv, byte[] input, int from)
             throws GeneralSecurityException {
-        Cipher cipher = Cipher.getInstance("AES/GCM/NoPadding");
-        cipher.init(mode, new SecretKeySpec(outer, "AES"), new GCMParameterSpec(128, iv, 0, IV));
+        Cipher cipher = Sealer.gcm(mode, outer, Arrays.copyOf(iv, IV));
         cipher.updateAAD(file.getParentFile().getName().getBytes(StandardCharsets.UTF_8));
         return cipher.doFinal(input, from, input.length - from);
     }
 
     @Override
     public void erase() {
-        if (file.exists() && !file.delete()) {
+        if (!profile) {
+            eraseLast();
+        } else if (file.exists() && !file.delete()) {
             throw FedRapException.damaged("the key of this profile could not be deleted: " + file);
         }
     }
 
-    /** The app's key for the store without a profile: it stays as long as it opens profiles. */
-    static KeyProvider keptForProfiles(File folder, KeyProvider app) {
-        return new KeyProvider() {
-            @Override
-            public byte[] key(boolean storeExists) {
-                return app.key(storeExists);
+    /** The app's key stays as long as it opens profiles. */
+    private void eraseLast() {
+        String[] names = file.getParentFile().list();
+        for (String name : names == null ? new String[0] : names) {
+            if (name.startsWith(FedRap.PROFILE)) {
+                return;
             }
-
-            @Override
-            public void erase() {
-                String[] others = folder.list((parent, name) -> name.startsWith(FedRap.PROFILE));
-                if (others == null || others.length == 0) {
-                    app.erase();
-                }
-            }
-        };
+        }
+        app.erase();
     }
 }

@@ -100,7 +100,7 @@ final class QuantizedRows {
             throw FedRapException.broken("a release whose arrays do not have the size that it states");
         }
         byte[] steps = unpackEntries(bitmap, values, size * dim);
-        return new QuantizedRows(steps, LittleEndian.floats(scales), dim);
+        return new QuantizedRows(steps, Bytes.floats(scales), dim);
     }
 
     /**
@@ -112,7 +112,7 @@ final class QuantizedRows {
         if (changed.length % 4 != 0 || scales.length != changed.length) {
             throw FedRapException.broken("a delta whose arrays do not fit each other");
         }
-        int[] rows = LittleEndian.integers(changed);
+        int[] rows = Bytes.integers(changed);
         // Each row past the old ones must come, so that a stated size costs bytes that were sent.
         long news = 0;
         long before = -1;
@@ -128,7 +128,7 @@ final class QuantizedRows {
             throw FedRapException.broken("a delta that leaves out rows");
         }
         byte[] steps = unpackEntries(bitmap, values, (long) rows.length * dim);
-        float[] widths = LittleEndian.floats(scales);
+        float[] widths = Bytes.floats(scales);
         QuantizedRows grown = grown((int) size);
         for (int i = 0; i < rows.length; i++) {
             grown.scales[rows[i]] = widths[i];

@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import java.util.Arrays;
+import java.util.Map;
 
 /**
  * From scores to a list: the best n items, and why each is there.
@@ -16,61 +17,38 @@ final class Ranking {
     final double[] personal; // (n)
     final double[] sequence; // (n) zeros without a sequence part
     final double[] popularity; // (n) as well
-    final double[] trend; // (n) zeros where nothing is known of late; the score is the sum of all five
+    final double[] trend; // (n) zeros where nothing is known of late
+    final double[] added; // (n) what the app adds for the moment; the score is the sum of all six
+    private final double[][] parts;
 
-    private Ranking(
-            int[] rows,
-            double[] shared,
-            double[] personal,
-            double[] sequence,
-            double[] popularity,
-            double[] trend) {
+    private Ranking(int[] rows, double[]... parts) {
         this.rows = rows;
-        this.shared = shared;
-        this.personal = personal;
-        this.sequence = sequence;
-        this.popularity = popularity;
-        this.trend = trend;
+        this.parts = parts;
+        shared = parts[0];
+        personal = parts[1];
+        sequence = parts[2];
+        popularity = parts[3];
+        trend = parts[4];
+        added = parts[5];
     }
 
     /** Some of them, in this order. */
     Ranking take(int[] places) {
         int[] theirs = new int[places.length];
+        double[][] some = new double[parts.length][places.length];
         for (int i = 0; i < places.length; i++) {
             theirs[i] = rows[places[i]];
+            for (int part = 0; part < parts.length; part++) {
+                some[part][i] = parts[part][places[i]];
+            }
         }
-        return new Ranking(
-                theirs, some(shared, places), some(personal, places), some(sequence, places),
-                some(popularity, places), some(trend, places));
-    }
-
-    private static double[] some(double[] all, int[] places) {
-        double[] found = new double[places.length];
-        for (int i = 0; i < places.length; i++) {
-            found[i] = all[places[i]];
-        }
-        return found;
-    }
-
-    /** These, and others behind them. */
-    Ranking and(Ranking other) {
-        int[] all = Arrays.copyOf(rows, rows.length + other.rows.length);
-        System.arraycopy(other.rows, 0, all, rows.length, other.rows.length);
-        return new Ranking(
-                all, both(shared, other.shared), both(personal, other.personal),
-                both(sequence, other.sequence), both(popularity, other.popularity),
-                both(trend, other.trend));
-    }
-
-    private static double[] both(double[] first, double[] second) {
-        double[] all = Arrays.copyOf(first, first.length + second.length);
-        System.arraycopy(second, 0, all, first.length, second.length);
-        return all;
+        return new Ranking(theirs, some);
     }
 
     /** The score of one of them. */
     double score(int place) {
-        return shared[place] + personal[place] + (sequence[place] + popularity[place]) + trend[place];
+        return shared[place] + personal[place] + (sequence[place] + popularity[place]) + trend[place]
+                + added[place];
     }
 
     /** The n best of the allowed rows; {@code part} is null without a sequence part. */
@@ -80,15 +58,19 @@ final class Ranking {
             SequenceUser part,
             int n,
             boolean[] allowed) {
-        int most = Math.max(n, SHORTLIST);
         double weight = representation.scoring.trend;
-        int[] shortlist =
-                part == null
-                        ? common.best(representation.user, weight, most, allowed)
-                        : common.best(representation.user, weight, part, most, allowed);
+        return of(
+                common, representation, part, n, common.scores(representation.user, weight, part, allowed));
+    }
+
+    /** The n best by these scores without D, which has a word on the best {@link #SHORTLIST}. */
+    static Ranking of(
+            SharedMatrix common, UserRepresentation representation, SequenceUser part, int n, float[] scores) {
+        double weight = representation.scoring.trend;
+        int[] shortlist = TopN.best(scores, Math.max(n, SHORTLIST));
         double share = part == null ? 1.0 : part.scoring.solve;
         double[] theirs = common.take(shortlist);
-        double[][] found = new double[5][shortlist.length]; // as the fields above
+        double[][] found = new double[6][shortlist.length]; // as the fields above
         TopN top = new TopN(Math.min(n, shortlist.length));
         for (int i = 0; i < shortlist.length; i++) {
             int at = i * common.dim();
@@ -104,8 +86,94 @@ final class Ranking {
             found[4][i] = common.trend == null ? 0.0 : weight * common.trend.of(row);
             top.offer(i, found[0][i] + found[1][i] + (found[2][i] + found[3][i]) + found[4][i]);
         }
-        return new Ranking(shortlist, found[0], found[1], found[2], found[3], found[4])
-                .take(top.rows());
+        return new Ranking(shortlist, found).take(top.rows());
+    }
+
+    /**
+     * The n best where the app adds something to the scores of some rows: those are scored one by one; of
+     * all others the best do.
+     */
+    static Ranking of(
+            SharedMatrix common,
+            UserRepresentation mine,
+            SequenceUser part,
+            int n,
+            boolean[] allowed,
+            Map<Integer, Double> boost) {
+        if (boost.isEmpty()) {
+            return of(common, mine, part, n, allowed);
+        }
+        boolean[] others = allowed.clone();
+        boolean[] raised = new boolean[allowed.length];
+        for (int row : boost.keySet()) {
+            others[row] = false;
+            raised[row] = true;
+        }
+        Ranking plain = of(common, mine, part, n, others);
+        Ranking with = of(common, mine, part, boost.size(), raised);
+        int first = plain.rows.length;
+        int[] rows = Arrays.copyOf(plain.rows, first + with.rows.length);
+        System.arraycopy(with.rows, 0, rows, first, with.rows.length);
+        double[][] parts = new double[6][];
+        for (int i = 0; i < parts.length; i++) {
+            parts[i] = Arrays.copyOf(plain.parts[i], rows.length);
+            System.arraycopy(with.parts[i], 0, parts[i], first, with.rows.length);
+        }
+        Ranking both = new Ranking(rows, parts);
+        TopN top = new TopN(Math.min(n, rows.length));
+        for (int i = 0; i < rows.length; i++) {
+            both.added[i] = i < first ? 0.0 : boost.get(rows[i]);
+            top.offer(i, both.score(i));
+        }
+        return both.take(top.rows());
+    }
+
+    /** n of these in the order of maximal marginal relevance (Carbonell and Goldstein 1998). */
+    Ranking diversified(SharedMatrix common, int n, double diversity) {
+        double[] scores = new double[rows.length];
+        for (int i = 0; i < scores.length; i++) {
+            scores[i] = score(i);
+        }
+        return take(diversified(common.take(rows), common.dim(), scores, n, diversity));
+    }
+
+    /**
+     * Places of n items: next = argmax_j (1 - delta)·r_j - delta·max_{i chosen} cos(C_i, C_j), r being
+     * the scores brought to [0, 1]. Equal ones in the order given.
+     */
+    static int[] diversified(double[] rows, int dim, double[] scores, int n, double diversity) {
+        double lowest = Double.POSITIVE_INFINITY;
+        double highest = Double.NEGATIVE_INFINITY;
+        double[] norms = new double[scores.length];
+        for (int j = 0; j < scores.length; j++) {
+            lowest = Math.min(lowest, scores[j]);
+            highest = Math.max(highest, scores[j]);
+            norms[j] = Math.sqrt(Dense.dot(rows, j * dim, rows, j * dim, dim));
+        }
+        double span = highest > lowest ? highest - lowest : 1.0;
+        double[] near = new double[scores.length];
+        boolean[] taken = new boolean[scores.length];
+        int[] chosen = new int[Math.min(n, scores.length)];
+        for (int place = 0; place < chosen.length; place++) {
+            int best = -1;
+            double most = Double.NEGATIVE_INFINITY;
+            for (int j = 0; j < scores.length; j++) {
+                double worth = (1 - diversity) * (scores[j] - lowest) / span - diversity * near[j];
+                if (!taken[j] && (best < 0 || worth > most)) {
+                    best = j;
+                    most = worth;
+                }
+            }
+            taken[best] = true;
+            chosen[place] = best;
+            for (int j = 0; j < scores.length; j++) {
+                double scale = norms[j] * norms[best];
+                double cosine =
+                        scale > 0 ? Dense.dot(rows, j * dim, rows, best * dim, dim) / scale : 0.0;
+                near[j] = Math.max(near[j], cosine);
+            }
+        }
+        return chosen;
     }
 
     private static double popularity(SharedMatrix common, SequenceUser part, int row) {
@@ -139,7 +207,8 @@ final class Ranking {
         double[] trend = {
             common.trend == null ? 0.0 : representation.scoring.trend * common.trend.of(row)
         };
-        return new Ranking(representation.items, shared, personal, sequence, popularity, trend);
+        return new Ranking(
+                representation.items, shared, personal, sequence, popularity, trend, new double[n]);
     }
 
     /**
@@ -167,7 +236,7 @@ final class Ranking {
             found[i] = cosines[best[i]];
         }
         double[] none = new double[best.length];
-        return new Ranking(best, found, none, none, none, none);
+        return new Ranking(best, found, none, none, none, none, none);
     }
 
     private static double sum(double[] parts) {

@@ -35,6 +35,11 @@ final class Recorded {
         putInOrder(1);
     }
 
+    /** The next one has a larger number than this. */
+    void startAfter(long number) {
+        next = Math.max(next, number + 1);
+    }
+
     int size() {
         return interactions.size();
     }
@@ -94,6 +99,25 @@ final class Recorded {
         interactions = left;
         names = leftNames;
         view = null;
+    }
+
+    /** The number of each in the store, oldest first. */
+    long[] numbers() {
+        long[] found = new long[names.size()];
+        for (int i = 0; i < found.length; i++) {
+            found[i] = Long.parseLong(names.get(i).substring(EVENT.length()));
+        }
+        return found;
+    }
+
+    /** The largest number in the store of those at these places, null for all; -1 when there is none. */
+    long newest(List<Integer> places) {
+        long newest = -1;
+        long[] numbers = numbers();
+        for (int i = 0; i < (places == null ? numbers.length : places.size()); i++) {
+            newest = Math.max(newest, numbers[places == null ? i : places.get(i)]);
+        }
+        return newest;
     }
 
     boolean isDue(Retention retention, double now) {

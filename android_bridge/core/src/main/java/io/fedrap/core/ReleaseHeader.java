@@ -27,55 +27,36 @@ final class ReleaseHeader {
     final byte[] kernels; // of the sequence part, as in a release
     final byte[] trend; // as in a release; empty without one
 
-    private ReleaseHeader(
-            long version,
-            long step,
-            int size,
-            int dim,
-            byte[] model,
-            Scoring scoring,
-            byte[] withheld,
-            byte[] entry,
-            int sequenceDim,
-            byte[] kernels,
-            byte[] trend) {
-        this.version = version;
-        this.step = step;
-        this.size = size;
-        this.dim = dim;
-        this.model = model;
-        this.scoring = scoring;
-        this.withheld = withheld;
-        this.entry = entry;
-        this.sequenceDim = sequenceDim;
-        this.kernels = kernels;
-        this.trend = trend;
-    }
-
     /** The head of a release whose C was found good, so its size fits. */
-    static ReleaseHeader of(ReleaseMessage message) {
-        Release r = message.release;
-        Delta d = message.delta;
-        SequenceBody s = message.sequence();
-        int wide = s == null ? 0 : s.dim;
-        byte[] kernels = s == null ? new byte[0] : s.kernels;
-        return r != null
-                ? new ReleaseHeader(
-                        r.version, r.step, (int) r.size, r.dim, r.model, r.scoring, r.withheld, r.entry,
-                        wide, kernels, r.trend)
-                : new ReleaseHeader(
-                        d.version, d.step, (int) d.size, d.dim, d.model, d.scoring, d.withheld, d.entry,
-                        wide, kernels, d.trend);
+    ReleaseHeader(ReleaseMessage message) {
+        SequenceBody part = message.sequence;
+        version = message.version;
+        step = message.step;
+        size = (int) message.size;
+        dim = message.dim;
+        model = message.model;
+        scoring = message.scoring;
+        withheld = message.withheld;
+        entry = message.entry;
+        sequenceDim = part == null ? 0 : part.dim;
+        kernels = part == null ? new byte[0] : part.kernels;
+        trend = message.trend;
     }
 
-    static ReleaseHeader decode(byte[] raw) {
+    /** As {@link #encode} wrote it. */
+    ReleaseHeader(byte[] raw) {
         Fields f = Fields.ofValue(raw, Integer.MAX_VALUE);
-        return new ReleaseHeader(
-                f.count("version"), f.count("step"), (int) f.integer("size", 0, Integer.MAX_VALUE),
-                (int) f.integer("dim", 1, 512), f.digest("model"), Scoring.from(f.inner("scoring")),
-                f.bytes("withheld"), f.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]),
-                (int) f.integer("sequence_dim", 0, 512, 0), f.bytes("kernels", 0, 4 * 512 * 16, new byte[0]),
-                f.bytes("trend", 0, Integer.MAX_VALUE, new byte[0]));
+        version = f.count("version");
+        step = f.count("step");
+        size = (int) f.integer("size", 0, Integer.MAX_VALUE);
+        dim = (int) f.integer("dim", 1, 512);
+        model = f.digest("model");
+        scoring = Scoring.from(f.inner("scoring"));
+        withheld = f.bytes("withheld");
+        entry = f.bytes("entry", 0, Authority.ENTRY_BYTES, new byte[0]);
+        sequenceDim = (int) f.integer("sequence_dim", 0, 512, 0);
+        kernels = f.bytes("kernels", 0, 4 * 512 * 16, new byte[0]);
+        trend = f.bytes("trend", 0, Integer.MAX_VALUE, new byte[0]);
     }
 
     private byte[] encode() {
@@ -96,23 +77,22 @@ final class ReleaseHeader {
 
     /** What the store must write for this release: its head and the chunks that it changes. */
     static Map<String, byte[]> values(ReleaseMessage message, SharedMatrix common) {
-        ReleaseHeader head = of(message);
-        Delta delta = message.delta;
+        boolean delta = message.isDelta();
         Map<String, byte[]> values = new LinkedHashMap<>();
-        values.put(HEAD, head.encode());
-        for (int number : touched(common.size(), delta == null ? null : delta.rows)) {
+        values.put(HEAD, new ReleaseHeader(message).encode());
+        for (int number : touched(common.size(), delta ? message.rows : null)) {
             values.put(PART + number, packed(common.items, number));
         }
         SequenceRows part = common.sequence;
         if (part != null) {
-            SequenceBody body = message.sequence();
-            for (int number : touched(part.size(), delta == null ? null : body.outputRows)) {
+            SequenceBody body = message.sequence;
+            for (int number : touched(part.size(), delta ? body.outputRows : null)) {
                 int from = number * CHUNK;
                 int end = Math.min(part.size(), from + CHUNK);
-                byte[] bias = LittleEndian.bytes(java.util.Arrays.copyOfRange(part.bias, from, end));
+                byte[] bias = Bytes.bytes(java.util.Arrays.copyOfRange(part.bias, from, end));
                 values.put(OUTPUTS + number, Bytes.join(bias, packed(part.outputs, number)));
             }
-            for (int number : touched(part.size(), delta == null ? null : body.offsetRows)) {
+            for (int number : touched(part.size(), delta ? body.offsetRows : null)) {
                 values.put(OFFSETS + number, packed(part.offsets, number));
             }
         }
@@ -125,11 +105,18 @@ final class ReleaseHeader {
         if (changed == null) {
             java.util.Arrays.fill(touched, true);
         } else {
-            for (int row : LittleEndian.integers(changed)) {
+            for (int row : Bytes.integers(changed)) {
                 touched[row / CHUNK] = true;
             }
         }
-        return java.util.stream.IntStream.range(0, touched.length).filter(i -> touched[i]).toArray();
+        int[] numbers = new int[touched.length];
+        int count = 0;
+        for (int number = 0; number < touched.length; number++) {
+            if (touched[number]) {
+                numbers[count++] = number;
+            }
+        }
+        return java.util.Arrays.copyOf(numbers, count);
     }
 
     private static byte[] packed(QuantizedRows items, int number) {
@@ -138,7 +125,7 @@ final class ReleaseHeader {
         float[] scales = java.util.Arrays.copyOfRange(items.scales, from, from + rows);
         int dim = items.dim;
         byte[] steps = java.util.Arrays.copyOfRange(items.values, from * dim, (from + rows) * dim);
-        return Bytes.join(LittleEndian.bytes(scales), steps);
+        return Bytes.join(Bytes.bytes(scales), steps);
     }
 
     /**
@@ -154,7 +141,7 @@ final class ReleaseHeader {
         float[] bias = new float[size];
         QuantizedRows outputs = load(store, OUTPUTS, sequenceDim, bias);
         QuantizedRows offsets = load(store, OFFSETS, sequenceDim, null);
-        float[] a = LittleEndian.floats(kernels);
+        float[] a = Bytes.floats(kernels);
         SequenceRows part = new SequenceRows(outputs, offsets, bias, a);
         return new SharedMatrix(version, items, part, Trend.of(trend, size));
     }
@@ -171,7 +158,7 @@ final class ReleaseHeader {
                 throw FedRapException.damaged(
                         "a part of C is missing in the store; erase it and sync again");
             }
-            float[] numbers = LittleEndian.floats(java.util.Arrays.copyOf(raw, ahead + 4 * rows));
+            float[] numbers = Bytes.floats(java.util.Arrays.copyOf(raw, ahead + 4 * rows));
             if (bias != null) {
                 System.arraycopy(numbers, 0, bias, from, rows);
             }

@@ -36,7 +36,7 @@ final class ReleaseSync {
         try {
             adopt(state, transport, message, inUse, authority);
         } catch (FedRapException error) {
-            if (error.kind() != Kind.BROKEN_MODEL || message.delta == null) {
+            if (error.kind() != Kind.BROKEN_MODEL || !message.isDelta()) {
                 throw error;
             }
             ReleaseMessage whole = transport.release(null);
@@ -60,17 +60,17 @@ final class ReleaseSync {
             LocalModel inUse,
             byte[] authority) {
         Credentials credentials = state.credentials();
-        if (credentials != null && !Arrays.equals(message.task(), credentials.task)) {
+        if (credentials != null && !Arrays.equals(message.task, credentials.task)) {
             throw FedRapException.broken("a release of another task");
         }
         Authority.checkRelease(authority, message);
         byte[] held = trusted(inUse, authority);
-        boolean known = Arrays.equals(Authority.digest(held), Authority.digest(message.entry()));
+        boolean known = Arrays.equals(Authority.digest(held), Authority.digest(message.entry));
         if (held.length > 0 && !known) {
-            checkFollows(transport, held, message.entry());
+            checkFollows(transport, held, message.entry);
         }
         ItemList catalogue = state.catalogue();
-        if (catalogue.version < message.catalogue()) {
+        if (catalogue.version < message.catalogue) {
             catalogue = catalogue.extended(transport.catalogue(catalogue.count));
         }
         state.adopt(message, catalogue, inUse);
@@ -87,7 +87,7 @@ final class ReleaseSync {
             }
             long version = Authority.read(last).version;
             List<byte[]> between = new ArrayList<>();
-            for (byte[] one : transport.log(version).entries) {
+            for (byte[] one : transport.log(version)) {
                 long number = Authority.read(one).version;
                 if (number > version && number < wanted) {
                     between.add(one);
@@ -112,7 +112,7 @@ final class ReleaseSync {
      */
     static void attributes(DeviceState state, Transport transport, byte[] authority) {
         ItemAttributes held = state.attributes();
-        AttributesMessage message;
+        byte[][] message;
         try {
             message = transport.attributes();
         } catch (UpdateRefused refused) {
@@ -121,7 +121,7 @@ final class ReleaseSync {
             }
             throw refused;
         }
-        AttributesEntry entry = message.checked(authority);
+        AttributesEntry entry = AttributesEntry.checked(message[0], message[1], authority);
         Credentials credentials = state.credentials();
         if (credentials != null && !Arrays.equals(entry.task, credentials.task)) {
             throw FedRapException.broken("attributes of another task");
@@ -132,16 +132,16 @@ final class ReleaseSync {
         Map<String, byte[]> known = new HashMap<>();
         for (int number = 0; number < held.pages.size(); number++) {
             known.put(
-                    Bytes.hex(AttributesMessage.digest(held.digests, number)), held.pages.get(number));
+                    Bytes.hex(AttributesEntry.digest(held.digests, number)), held.pages.get(number));
         }
         List<byte[]> pages = new ArrayList<>();
         long size = 0;
-        for (int number = 0; number < message.pages.length / AttributesMessage.DIGEST; number++) {
-            byte[] digest = AttributesMessage.digest(message.pages, number);
+        for (int number = 0; number < message[1].length / AttributesEntry.DIGEST; number++) {
+            byte[] digest = AttributesEntry.digest(message[1], number);
             byte[] raw = known.get(Bytes.hex(digest));
             if (raw == null) {
                 raw = transport.attributePage(digest);
-                AttributePage.check(entry, number, digest, raw);
+                entry.check(number, digest, raw);
             }
             size += raw.length;
             if (size > entry.sizeBytes) {
@@ -149,7 +149,7 @@ final class ReleaseSync {
             }
             pages.add(raw);
         }
-        ItemAttributes fresh = ItemAttributes.of(entry, message.pages, pages);
+        ItemAttributes fresh = ItemAttributes.of(entry, message[1], pages);
         if (!fresh.isSame(held)) {
             state.adoptAttributes(fresh);
         }

@@ -69,18 +69,18 @@ final class Requests {
             RowPart[] parts,
             QuantizedRows[] others) {
         Map<String, Object> map = Fields.start("share");
-        map.put("rows", LittleEndian.bytes(rows));
-        map.put("scales", LittleEndian.bytes(values.scales));
+        map.put("rows", Bytes.bytes(rows));
+        map.put("scales", Bytes.bytes(values.scales));
         map.put("values", values.values);
-        map.put("triangle_scales", LittleEndian.bytes(gram.scales));
+        map.put("triangle_scales", Bytes.bytes(gram.scales));
         map.put("triangle", gram.values);
         map.put("fits", fits);
         List<Object> more = new ArrayList<>();
         for (int i = 0; i < parts.length; i++) {
             Map<String, Object> part = new LinkedHashMap<>();
             part.put("name", parts[i].name);
-            part.put("rows", parts[i].rows == null ? new byte[0] : LittleEndian.bytes(parts[i].rows));
-            part.put("scales", LittleEndian.bytes(others[i].scales));
+            part.put("rows", parts[i].rows == null ? new byte[0] : Bytes.bytes(parts[i].rows));
+            part.put("scales", Bytes.bytes(others[i].scales));
             part.put("values", others[i].values);
             more.add(part);
         }

@@ -22,8 +22,13 @@ public final class RoundReport {
     /** Of this device's own history, which stays here; null where nothing was computed. */
     public final @Nullable Double loss;
 
+    /** With {@code policy-changed}: what the user would agree to now; otherwise null. */
+    public final @Nullable Statement offered;
+
     private RoundReport(
-            boolean joined, String blockedBy, Double retryAfter, Long step, int sentBytes, Double loss) {
+            boolean joined, String blockedBy, Double retryAfter, Long step, int sentBytes, Double loss,
+            Statement offered) {
+        this.offered = offered;
         this.joined = joined;
         this.blockedBy = blockedBy;
         this.retryAfter = retryAfter;
@@ -33,20 +38,20 @@ public final class RoundReport {
     }
 
     static RoundReport blocked(String word) {
-        return new RoundReport(false, word, null, null, 0, null);
+        return new RoundReport(false, word, null, null, 0, null, null);
     }
 
     static RoundReport blocked(String word, Double retryAfter) {
-        return new RoundReport(false, word, retryAfter, null, 0, null);
+        return new RoundReport(false, word, retryAfter, null, 0, null, null);
     }
 
     /** There was an offer, which this device does not follow. */
-    static RoundReport declined(String word, long step) {
-        return new RoundReport(false, word, null, step, 0, null);
+    static RoundReport declined(String word, long step, Statement offered) {
+        return new RoundReport(false, word, null, step, 0, null, offered);
     }
 
     static RoundReport joined(Long step, int sentBytes, Double loss) {
-        return new RoundReport(true, null, null, step, sentBytes, loss);
+        return new RoundReport(true, null, null, step, sentBytes, loss, null);
     }
 
     @Override

@@ -20,6 +20,7 @@ final class RoundRunner {
     private final Transport transport;
     private final Membership membership;
     private final LocalTrainer trainer;
+    private final Aggregation aggregation; // null: one server
     private final Ledger.Floor floor;
     private final byte[] pinned; // null: the app pins no authority
     private final double wait;
@@ -30,21 +31,20 @@ final class RoundRunner {
             DeviceState state,
             Transport transport,
             Membership membership,
-            LocalTrainer trainer,
-            Ledger.Floor floor,
+            Config config,
             byte[] pinned,
             double wait,
-            Cancellation cancellation,
-            Consumer<String> watcher) {
+            Cancellation cancellation) {
         this.state = state;
         this.transport = transport;
         this.membership = membership;
-        this.trainer = trainer;
-        this.floor = floor;
+        this.trainer = config.trainer;
+        this.aggregation = config.aggregation;
+        this.floor = config.floor;
         this.pinned = pinned;
         this.wait = Math.min(Math.max(0.0, wait), LONGEST_WAIT);
         this.cancellation = cancellation;
-        this.watcher = watcher;
+        this.watcher = config.watcher;
     }
 
     /**
@@ -71,7 +71,7 @@ final class RoundRunner {
     }
 
     private RoundReport join(Credentials credentials) {
-        Signer signer = new Signer(credentials, state::nextNonce);
+        Signer signer = new Signer(credentials, state);
         byte[] authority = Membership.authorityOf(credentials, pinned);
         List<String> left = state.outbox();
         if (!left.isEmpty()) {
@@ -96,9 +96,12 @@ final class RoundRunner {
         }
         Plan plan = plan(offer);
         String why = whyRefuse(offer, plan, credentials, model);
-        return why != null
-                ? RoundReport.declined(why, offer.step)
-                : follow(signer, authority, offer, plan, credentials, model);
+        if (why != null) {
+            boolean changed = why.equals(Eligibility.POLICY_CHANGED);
+            return RoundReport.declined(
+                    why, offer.step, changed ? new Statement(plan.privacy, aggregation) : null);
+        }
+        return follow(signer, authority, offer, plan, credentials, model);
     }
 
     private RoundReport follow(
@@ -108,23 +111,37 @@ final class RoundRunner {
             Plan plan,
             Credentials credentials,
             LocalModel model) {
-        Prepared prepared;
+        RoundShare share;
+        byte[] body;
         try {
-            prepared = prepare(offer, plan, credentials, model);
+            share = share(plan, model);
+            SecureRandom random = new SecureRandom();
+            body =
+                    aggregation == null
+                            ? Hpke.update(
+                                    offer, credentials.device, share.plaintext(plan.privacy, random))
+                            : aggregation.update(
+                                    offer, plan, credentials.device, model.common.size(), share.update,
+                                    random);
         } catch (FedRapException error) {
             if (error.kind() == Kind.BROKEN_MODEL) {
-                return RoundReport.declined(Eligibility.BROKEN_RELEASE, offer.step);
+                return RoundReport.declined(Eligibility.BROKEN_RELEASE, offer.step, null);
+            }
+            if (error.kind() == Kind.NOT_FINITE) {
+                state.countDropped();
+                return RoundReport.declined(Eligibility.DIVERGED, offer.step, null);
             }
             throw cannotFollow(error);
         }
         cancellation.check();
         step("before-commit");
-        if (!state.commitRound(prepared)) { // taken back while the round was being computed
-            return RoundReport.declined(Eligibility.NO_CONSENT, offer.step);
+        Ledger.Entry entry = new Ledger.Entry(offer.step, offer.round, state.now(), plan.privacy);
+        if (!state.commitRound(entry, body)) { // taken back while the round was being computed
+            return RoundReport.declined(Eligibility.NO_CONSENT, offer.step, null);
         }
         step("before-send");
-        send(signer, authority, Bytes.hex(offer.round), prepared.body);
-        return RoundReport.joined(offer.step, prepared.body.length, prepared.loss);
+        send(signer, authority, Bytes.hex(offer.round), body);
+        return RoundReport.joined(offer.step, body.length, share.loss);
     }
 
     /** A slot, waited for; when a release came out in between, fetch it and ask again. */
@@ -152,21 +169,8 @@ final class RoundRunner {
         try {
             return Offer.decode(raw);
         } catch (FedRapException error) {
-            throw notRead(error);
+            throw Authority.notRead(error);
         }
-    }
-
-    private static Accepted receipt(byte[] authority, Signed signed) {
-        byte[] raw = Authority.open(authority, signed, "receipt");
-        try {
-            return Accepted.decode(raw);
-        } catch (FedRapException error) {
-            throw notRead(error);
-        }
-    }
-
-    private static FedRapException notRead(FedRapException error) {
-        return FedRapException.unreachable("not an answer of this protocol: " + error.getMessage(), error);
     }
 
     private static Plan plan(Offer offer) {
@@ -214,22 +218,24 @@ final class RoundRunner {
                 return Eligibility.ALREADY_IN_ROUND;
             }
         }
-        return Ledger.whyNot(entries, offer.step, plan, floor, state.now());
+        String why =
+                Ledger.whyNot(
+                        entries, offer.step, plan, floor, state.now(), state.consentedAt());
+        if (why == null && (plan.split == null) != (aggregation == null)) { // 13.1
+            return Eligibility.ANOTHER_AGGREGATION;
+        }
+        return why != null || aggregation == null ? why : aggregation.whyNot(offer);
     }
 
-    private Prepared prepare(Offer offer, Plan plan, Credentials credentials, LocalModel model) {
-        RoundShare share =
-                RoundShare.compute(
-                        plan, model.common, model.gram(), state.history(), state.now(), trainer,
-                        new SecureRandom());
-        byte[] body = Sealing.seal(offer, credentials.device, share.plaintext);
-        Ledger.Entry entry = new Ledger.Entry(offer.step, offer.round, state.now(), plan.privacy);
-        return new Prepared(offer.round, body, entry, share.loss);
+    private RoundShare share(Plan plan, LocalModel model) {
+        return RoundShare.compute(
+                plan, model.common, model.gram(), state.history(), state.now(), trainer,
+                new SecureRandom());
     }
 
     /** Such as a sealing key that is no point of the curve; a trainer's own fault stays one. */
     private static FedRapException cannotFollow(FedRapException error) {
-        if (!error.isOneOf(Kind.MALFORMED_MESSAGE, Kind.WRONG_SHAPE, Kind.NOT_FINITE)) {
+        if (!error.isOneOf(Kind.MALFORMED_MESSAGE, Kind.WRONG_SHAPE)) {
             return error;
         }
         return FedRapException.unreachable(
@@ -240,18 +246,14 @@ final class RoundRunner {
     private void send(Signer signer, byte[] authority, String round, byte[] body) {
         Signed signed;
         try {
-            signed = transport.sendUpdate(signer, unhex(round), body);
+            signed = transport.sendUpdate(signer, Bytes.unhex(round), body);
         } catch (UpdateRefused refused) {
             if (refused.isFinal()) {
                 state.forgetOutgoing(round);
             }
             throw refused;
         }
-        Accepted answer = receipt(authority, signed);
-        boolean ours = Arrays.equals(answer.round, unhex(round));
-        if (!ours || !Arrays.equals(answer.digest, Bytes.sha256(body))) {
-            throw FedRapException.unreachable("the receipt is for other bytes");
-        }
+        Authority.checkReceipt(authority, signed, Bytes.unhex(round), body);
         watcher.accept("after-send"); // what was answered is forgotten, also when it was stopped
         state.forgetOutgoing(round);
         watcher.accept("after-forget");
@@ -260,13 +262,5 @@ final class RoundRunner {
     private void step(String name) {
         watcher.accept(name);
         cancellation.check();
-    }
-
-    private static byte[] unhex(String text) {
-        byte[] raw = new byte[text.length() / 2];
-        for (int i = 0; i < raw.length; i++) {
-            raw[i] = (byte) Integer.parseInt(text.substring(2 * i, 2 * i + 2), 16);
-        }
-        return raw;
     }
 }

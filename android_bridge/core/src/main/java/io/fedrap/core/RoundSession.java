@@ -71,6 +71,7 @@ final class RoundSession {
     /** Fetch what is new, if the user lets it be fetched and there is somebody to ask. */
     void sync() {
         if (mayFetch() && reachable() && !config.offline) {
+            look(); // under the release in use, before another is adopted
             Cancellation mine = newCall();
             Transport transport = transport(mine, config.limits);
             try {
@@ -105,11 +106,56 @@ final class RoundSession {
                 return RoundReport.blocked(blocked, left > 0 ? (Double) left : null);
             }
             String unmet = unmet(conditions);
-            return unmet != null ? RoundReport.blocked(unmet) : joined(mine, wait);
+            if (unmet != null) {
+                return RoundReport.blocked(unmet);
+            }
+            look();
+            return joined(mine, wait);
         } finally {
             calls.remove(mine);
             round = null;
             running.set(false);
+        }
+    }
+
+    /** Answer questions about quality, as far as the user agreed to that; how many. */
+    int answerQuestions() {
+        Credentials known = state.credentials();
+        boolean able = known != null && !state.isLedgerLost() && !config.offline && reachable();
+        if (!able || config.measure == null || !state.mayMeasure() || !running.compareAndSet(false, true)) {
+            return 0;
+        }
+        Cancellation mine = newCall();
+        Transport transport = transport(mine, config.limits);
+        try {
+            look();
+            byte[] authority = Membership.authorityOf(known, pinned());
+            Transport watched = new ConsentedTransport(transport, () -> checkMeasuring(mine));
+            int answered = config.measure.answer(state, watched, known, authority, config.floor);
+            distrusted = null;
+            return answered;
+        } catch (FedRapException error) {
+            noted(error);
+            if (state.isOpen() && error.kind() != Kind.STOPPED) {
+                tellApp(error);
+            }
+            return 0;
+        } finally {
+            end(mine, transport);
+            running.set(false);
+        }
+    }
+
+    private void look() {
+        try {
+            if (config.measure != null) {
+                config.measure.look(state);
+            }
+        } catch (FedRapException error) { // a release that gives no lists is no reason to miss the next
+            if (!error.isOneOf(Kind.BROKEN_MODEL, Kind.WRONG_SHAPE, Kind.NOT_FINITE)) {
+                throw error;
+            }
+            tellApp(error);
         }
     }
 
@@ -237,8 +283,7 @@ final class RoundSession {
                         state, transport, token, config.attest, () -> check(mine), pinned());
         RoundRunner runner =
                 new RoundRunner(
-                        state, transport, membership, config.trainer, config.floor, pinned(),
-                        wait, mine, config.watcher);
+                        state, transport, membership, config, pinned(), wait, mine);
         try {
             RoundReport report = runner.run();
             distrusted = null;
@@ -313,7 +358,7 @@ final class RoundSession {
         Cancellation mine = newCall();
         Transport transport = transport(mine, FORGETTING);
         try {
-            transport.forget(new Signer(credentials, state::nextNonce));
+            transport.forget(new Signer(credentials, state));
             return null;
         } catch (UpdateRefused refused) {
             return refused.is("not-enrolled") ? null : refused.code();
@@ -349,6 +394,14 @@ final class RoundSession {
         return config.transport != null
                 ? config.transport
                 : new UrlTransport(new HttpCall(config.server, mine, limits));
+    }
+
+    /** The same for answers to questions. */
+    private void checkMeasuring(Cancellation mine) {
+        if (state.isOpen() && !state.mayMeasure()) {
+            mine.stop();
+        }
+        mine.check();
     }
 
     /** The same for a sync, which needs less. */

@@ -5,14 +5,14 @@ import java.security.SecureRandom;
 import java.util.List;
 
 /**
- * From local data to what a device sends, before it is sealed: train, clip, quantise, encode, pad.
+ * From local data to what a device sends, before it is sealed: train; then clip, quantise, encode, pad.
  */
 final class RoundShare {
-    final byte[] plaintext; // see PROTOCOL 4.3
+    final RowUpdate update; // as it was computed, before any clip
     final double loss; // stays on the device
 
-    private RoundShare(byte[] plaintext, double loss) {
-        this.plaintext = plaintext;
+    private RoundShare(RowUpdate update, double loss) {
+        this.update = update;
         this.loss = loss;
     }
 
@@ -49,12 +49,16 @@ final class RoundShare {
         if (method.halfDays > 0) {
             update = update.with(Trend.lately(history, now, method.halfDays, method.trendScale));
         }
-        update = update.clipped(plan.privacy);
-        double[] uniform = uniform(update.uniformCount(), random);
-        return new RoundShare(update.encode(uniform), shares.get(0).loss);
+        return new RoundShare(update, shares.get(0).loss);
     }
 
-    private static double[] uniform(int count, SecureRandom random) {
+    /** The share as it is sealed for one server (PROTOCOL 4.3). */
+    byte[] plaintext(Privacy rule, SecureRandom random) {
+        RowUpdate clipped = update.clipped(rule);
+        return clipped.encode(uniform(clipped.uniformCount(), random));
+    }
+
+    static double[] uniform(int count, SecureRandom random) {
         byte[] raw = new byte[8 * count];
         random.nextBytes(raw); // all at once: each call may go to the system
         return fractions(raw);
@@ -62,7 +66,7 @@ final class RoundShare {
 
     /** A number in [0, 1) out of 53 bits of every eight bytes. */
     static double[] fractions(byte[] raw) {
-        LongBuffer whole = LittleEndian.wrap(raw).asLongBuffer();
+        LongBuffer whole = Bytes.wrap(raw).asLongBuffer();
         double[] out = new double[whole.remaining()];
         for (int i = 0; i < out.length; i++) {
             out[i] = (whole.get() >>> 11) * 0x1p-53;

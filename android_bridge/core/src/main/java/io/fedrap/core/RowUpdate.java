@@ -60,7 +60,8 @@ final class RowUpdate {
         return update.clipToNorm(rule.clip, bit);
     }
 
-    private RowUpdate clipRows(double limit) {
+    /** Each row scaled down to that norm, where it is longer. */
+    RowUpdate clipRows(double limit) {
         RowPart[] clipped = new RowPart[parts.length];
         for (int i = 0; i < parts.length; i++) {
             clipped[i] = parts[i].with(clipRows(parts[i].values, parts[i].width, limit));
@@ -140,7 +141,7 @@ final class RowUpdate {
     /** Length, body, and zeros up to the bucket. */
     static byte[] pad(byte[] body) {
         byte[] out = new byte[bucket(4 + body.length)];
-        LittleEndian.wrap(out).putInt(body.length);
+        Bytes.wrap(out).putInt(body.length);
         System.arraycopy(body, 0, out, 4, body.length);
         return out;
     }

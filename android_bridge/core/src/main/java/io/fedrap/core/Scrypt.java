@@ -1,9 +1,5 @@
 package io.fedrap.core;
 
-import java.security.GeneralSecurityException;
-import javax.crypto.Mac;
-import javax.crypto.spec.SecretKeySpec;
-
 /** scrypt (RFC 7914): a key from a passphrase that costs memory for each try. */
 final class Scrypt {
     private Scrypt() {}
@@ -94,20 +90,11 @@ final class Scrypt {
 
     /** PBKDF2-HMAC-SHA256 with one iteration. */
     private static byte[] pbkdf2(byte[] passphrase, byte[] salt, int length) {
-        try {
-            Mac mac = Mac.getInstance("HmacSHA256");
-            // An empty key is a key of one zero, but for the class that holds it.
-            byte[] key = passphrase.length == 0 ? new byte[1] : passphrase;
-            mac.init(new SecretKeySpec(key, "HmacSHA256"));
-            byte[] out = new byte[length];
-            for (int block = 1, done = 0; done < length; block++, done += 32) {
-                mac.update(salt);
-                byte[] hash = mac.doFinal(Bytes.bigEndian(block, 4));
-                System.arraycopy(hash, 0, out, done, Math.min(32, length - done));
-            }
-            return out;
-        } catch (GeneralSecurityException error) {
-            throw new IllegalStateException("every platform has HmacSHA256", error);
+        byte[] out = new byte[length];
+        for (int block = 1, done = 0; done < length; block++, done += 32) {
+            byte[] hash = Hkdf.hmac(passphrase, Bytes.join(salt, Bytes.bigEndian(block, 4)));
+            System.arraycopy(hash, 0, out, done, Math.min(32, length - done));
         }
+        return out;
     }
 }

@@ -27,9 +27,9 @@ final class SealedStore {
     private final FileLayer files;
     private final StoreLock lock; // null in tests of the files alone
     private final KeyProvider keys;
-    private Snapshot.Head head;
+    private Snapshot head;
     private Sealer sealer;
-    private Map<String, Changes.Kept> values = new LinkedHashMap<>();
+    private Map<String, Object> values = new LinkedHashMap<>();
     private Blobs blobs;
     private int snapshotBytes;
     private int journalEnd; // bytes that are good
@@ -63,17 +63,7 @@ final class SealedStore {
 
     /** With these files; a test makes them fail. */
     static SealedStore open(FileLayer files, StoreLock lock, KeyProvider keys) {
-        SealedStore store = new SealedStore(files, lock, keys);
-        try {
-            store.load();
-            return store;
-        } catch (IOException error) {
-            store.close();
-            throw unusable(error);
-        } catch (RuntimeException error) {
-            store.close();
-            throw error;
-        }
+        return opened(new SealedStore(files, lock, keys));
     }
 
     /**
@@ -83,10 +73,16 @@ final class SealedStore {
     static SealedStore openChanged(FileLayer files, KeyProvider keys) {
         SealedStore store = new SealedStore(files, null, keys);
         store.acceptChanged = true;
+        return opened(store);
+    }
+
+    private static SealedStore opened(SealedStore store) {
         try {
             store.load();
-            store.commit(
-                    java.util.Collections.singletonMap(SetAside.LEDGER_LOST, new byte[] {1}), true);
+            if (store.acceptChanged) {
+                store.commit(
+                        java.util.Collections.singletonMap(SetAside.LEDGER_LOST, new byte[] {1}), true);
+            }
             return store;
         } catch (IOException error) {
             store.close();
@@ -104,11 +100,11 @@ final class SealedStore {
     /** The value of a name; null when there is none. */
     synchronized byte[] get(String name) {
         checkOpen();
-        Changes.Kept kept = values.get(name);
+        Object kept = values.get(name);
         if (kept == null) {
             return null;
         }
-        return kept.bytes == null ? blobs.read(kept.blob) : kept.bytes.clone();
+        return kept instanceof Long ? blobs.read((Long) kept) : ((byte[]) kept).clone();
     }
 
     /** All names with this beginning, in the order in which they first came. */
@@ -131,7 +127,7 @@ final class SealedStore {
      */
     synchronized void commit(Map<String, byte[]> changes, boolean durable) {
         checkOpen();
-        Map<String, Changes.Kept> record = new LinkedHashMap<>();
+        Map<String, Object> record = new LinkedHashMap<>();
         Set<Long> made = new LinkedHashSet<>();
         try {
             cutTail();
@@ -223,7 +219,7 @@ final class SealedStore {
         values = Snapshot.values(head, sealer, raw);
         snapshotBytes = raw.length;
         byte[] journal = files.read(journalName());
-        Journal.Read read =
+        Journal read =
                 Journal.read(
                         sealer, head.generation, journal == null ? new byte[0] : journal, acceptChanged);
         boolean rootless = head.schema == Snapshot.ROOTLESS;
@@ -328,18 +324,18 @@ final class SealedStore {
         }
     }
 
-    private Changes.Kept kept(byte[] value, Set<Long> made) throws IOException {
+    private Object kept(byte[] value, Set<Long> made) throws IOException {
         if (value == null) {
             return null;
         }
         if (value.length < LARGE) {
-            return new Changes.Kept(value.clone());
+            return value.clone();
         }
-        return new Changes.Kept(blobs.write(value, made));
+        return blobs.write(value, made);
     }
 
-    private void apply(Map<String, Changes.Kept> record) {
-        for (Map.Entry<String, Changes.Kept> one : record.entrySet()) {
+    private void apply(Map<String, Object> record) {
+        for (Map.Entry<String, Object> one : record.entrySet()) {
             if (one.getValue() == null) {
                 values.remove(one.getKey());
             } else {
@@ -351,9 +347,9 @@ final class SealedStore {
     private Set<Long> blobsOf(Set<String> names) {
         Set<Long> found = new LinkedHashSet<>();
         for (String name : names) {
-            Changes.Kept kept = values.get(name);
-            if (kept != null && kept.bytes == null) {
-                found.add(kept.blob);
+            Object kept = values.get(name);
+            if (kept instanceof Long) {
+                found.add((Long) kept);
             }
         }
         return found;
@@ -362,7 +358,7 @@ final class SealedStore {
     /** A failure costs nothing: the journal goes on, and the next commit tries again. */
     private void compactIfPossible() {
         String old = journalName();
-        Snapshot.Head next = head.next();
+        Snapshot next = head.next();
         try {
             snapshotBytes = Snapshot.write(files, next, sealer, values);
         } catch (IOException error) {

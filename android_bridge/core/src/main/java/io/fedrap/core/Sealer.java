@@ -16,7 +16,7 @@ import javax.crypto.spec.SecretKeySpec;
 final class Sealer {
     static final int OVERHEAD = 12 + 16;
 
-    private final SecretKeySpec key;
+    private final byte[] key;
     private final byte[] storeName;
     private final SecureRandom random = new SecureRandom();
 
@@ -26,7 +26,7 @@ final class Sealer {
                     Kind.STORE_LOCKED,
                     "a store key has 32 bytes, this one has " + key.length);
         }
-        this.key = new SecretKeySpec(key, "AES");
+        this.key = key.clone();
         this.storeName = storeName;
     }
 
@@ -53,9 +53,15 @@ final class Sealer {
         }
     }
 
-    private Cipher cipher(int mode, String place, byte[] nonce) throws GeneralSecurityException {
+    /** AES-GCM with a tag of 16 bytes. */
+    static Cipher gcm(int mode, byte[] key, byte[] nonce) throws GeneralSecurityException {
         Cipher cipher = Cipher.getInstance("AES/GCM/NoPadding");
-        cipher.init(mode, key, new GCMParameterSpec(128, nonce));
+        cipher.init(mode, new SecretKeySpec(key, "AES"), new GCMParameterSpec(128, nonce));
+        return cipher;
+    }
+
+    private Cipher cipher(int mode, String place, byte[] nonce) throws GeneralSecurityException {
+        Cipher cipher = gcm(mode, key, nonce);
         cipher.updateAAD(Bytes.join(storeName, place.getBytes(StandardCharsets.UTF_8)));
         return cipher;
     }

@@ -18,4 +18,9 @@ public final class SequenceAnswer {
         this.decoys = decoys;
         this.surprise = surprise;
     }
+
+    @Override
+    public String toString() {
+        return "SequenceAnswer(...)"; // what a user did belongs in no log
+    }
 }

@@ -237,4 +237,9 @@ public final class SequenceProblem {
         }
         return numbers;
     }
+
+    @Override
+    public String toString() {
+        return "SequenceProblem(...)"; // what a user did belongs in no log
+    }
 }

@@ -51,7 +51,7 @@ final class SequenceRows {
                         size, body.dim, body.outputScales, body.outputBitmap, body.outputValues),
                 QuantizedRows.whole(
                         size, body.dim, body.offsetScales, body.offsetBitmap, body.offsetValues),
-                LittleEndian.floats(body.bias),
+                Bytes.floats(body.bias),
                 kernels(body));
     }
 
@@ -70,8 +70,8 @@ final class SequenceRows {
             throw FedRapException.broken("a delta whose arrays do not fit each other");
         }
         float[] newBias = Arrays.copyOf(bias, (int) size);
-        float[] changed = LittleEndian.floats(body.bias);
-        int[] rows = LittleEndian.integers(body.outputRows);
+        float[] changed = Bytes.floats(body.bias);
+        int[] rows = Bytes.integers(body.outputRows);
         for (int i = 0; i < rows.length; i++) {
             newBias[rows[i]] = changed[i];
         }
@@ -82,18 +82,18 @@ final class SequenceRows {
         if (body.kernels.length == 0 || body.kernels.length % (4 * body.dim) != 0) {
             throw FedRapException.broken("time kernels that do not have the dimension that is stated");
         }
-        return LittleEndian.floats(body.kernels);
+        return Bytes.floats(body.kernels);
     }
 
     /** All of it, after the hash of C. */
     void hash(MessageDigest digest) {
-        digest.update(LittleEndian.bytes(new int[] {outputs.size(), dim(), kernelCount()}));
+        digest.update(Bytes.bytes(new int[] {outputs.size(), dim(), kernelCount()}));
         for (QuantizedRows rows : new QuantizedRows[] {outputs, offsets}) {
-            digest.update(LittleEndian.bytes(rows.scales));
+            digest.update(Bytes.bytes(rows.scales));
             digest.update(rows.values);
         }
-        digest.update(LittleEndian.bytes(bias));
-        digest.update(LittleEndian.bytes(kernels));
+        digest.update(Bytes.bytes(bias));
+        digest.update(Bytes.bytes(kernels));
     }
 
     int size() {

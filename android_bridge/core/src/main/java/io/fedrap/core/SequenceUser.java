@@ -23,7 +23,11 @@ final class SequenceUser {
         query = new double[k];
         for (int l = 0; l < n; l++) {
             int place = n - 1 - l;
-            double[] piece = pieces.computeIfAbsent(window[place], any -> new double[k]);
+            double[] piece = pieces.get(window[place]);
+            if (piece == null) {
+                piece = new double[k];
+                pieces.put(window[place], piece);
+            }
             for (int i = 0; i < k; i++) {
                 double scale = 0;
                 for (int s = 0; s < rows.kernelCount(); s++) {

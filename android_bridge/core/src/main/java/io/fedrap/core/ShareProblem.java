@@ -46,4 +46,9 @@ public final class ShareProblem {
     public double[] base() {
         return base;
     }
+
+    @Override
+    public String toString() {
+        return "ShareProblem(...)"; // what a user did belongs in no log
+    }
 }

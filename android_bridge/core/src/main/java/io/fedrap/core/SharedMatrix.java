@@ -1,8 +1,6 @@
 package io.fedrap.core;
 
-import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 
 /**
  * One release of C as a device holds it: int8 rows with a scale each, never a float copy of all.
@@ -55,7 +53,7 @@ final class SharedMatrix {
      * @throws FedRapException BROKEN_MODEL where sizes disagree, the hash is another, or the numbers
      *     are unusable
      */
-    static SharedMatrix of(Release release) {
+    static SharedMatrix of(ReleaseMessage release) {
         servedRows(release.withheld, release.size);
         QuantizedRows items =
                 QuantizedRows.whole(
@@ -75,7 +73,7 @@ final class SharedMatrix {
      * @throws FedRapException BROKEN_MODEL where the delta is for another version, damaged, or gives
      *     another C than it says: fetch the whole then
      */
-    SharedMatrix apply(Delta delta) {
+    SharedMatrix apply(ReleaseMessage delta) {
         if (delta.since != version || delta.dim != dim() || delta.size < size()) {
             throw FedRapException.broken("a delta from version " + delta.since + "; " + version + " is held");
         }
@@ -106,35 +104,27 @@ final class SharedMatrix {
         if (trend == null) {
             return rows;
         }
-        MessageDigest all = sha256();
-        all.update("fedrap/1 trend".getBytes(StandardCharsets.US_ASCII));
+        MessageDigest all = Bytes.newSha256();
+        all.update(Bytes.ascii("fedrap/1 trend"));
         all.update(rows);
         return all.digest(trend.raw);
     }
 
     private static byte[] hash(QuantizedRows items, SequenceRows part) {
-        MessageDigest digest = sha256();
-        digest.update("fedrap/1 model".getBytes(StandardCharsets.US_ASCII));
-        digest.update(LittleEndian.bytes(new int[] {items.size(), items.dim}));
-        digest.update(LittleEndian.bytes(items.scales));
+        MessageDigest digest = Bytes.newSha256();
+        digest.update(Bytes.ascii("fedrap/1 model"));
+        digest.update(Bytes.bytes(new int[] {items.size(), items.dim}));
+        digest.update(Bytes.bytes(items.scales));
         digest.update(items.values);
         byte[] first = digest.digest();
         if (part == null) {
             return first;
         }
-        MessageDigest both = sha256();
-        both.update("fedrap/1 sequence".getBytes(StandardCharsets.US_ASCII));
+        MessageDigest both = Bytes.newSha256();
+        both.update(Bytes.ascii("fedrap/1 sequence"));
         both.update(first);
         part.hash(both);
         return both.digest();
-    }
-
-    private static MessageDigest sha256() {
-        try {
-            return MessageDigest.getInstance("SHA-256");
-        } catch (NoSuchAlgorithmException error) {
-            throw new IllegalStateException("every platform has SHA-256", error);
-        }
     }
 
     /**
@@ -212,41 +202,30 @@ final class SharedMatrix {
         return Math.sqrt(square) * items.scales[row];
     }
 
-    /** The rows of the n largest u·C_j + weight·t_j among the allowed, equal ones in order of row. */
-    int[] best(double[] user, double weight, int n, boolean[] allowed) {
-        int k = dim();
-        float[] u = new float[k];
-        for (int i = 0; i < k; i++) {
-            u[i] = (float) user[i];
-        }
-        TopN top = new TopN(Math.min(n, size()));
-        for (int row = 0, at = 0; row < size(); row++, at += k) {
-            if (allowed[row]) {
-                top.offer(row, product(items.values, at, u) * items.scales[row] + lately(row, weight));
-            }
-        }
-        return top.rows();
-    }
-
     /**
-     * The same for solve·u·C_j + sequence·(q·C'_j + kappa·b_j) + weight·t_j, with C' and b of the
-     * sequence part.
+     * solve·u·C_j + sequence·(q·C'_j + kappa·b_j) + weight·t_j of each allowed row, with C' and b of the
+     * sequence part; minus infinity of any other. Without a part u·C_j + weight·t_j.
      */
-    int[] best(double[] user, double weight, SequenceUser part, int n, boolean[] allowed) {
-        SequenceScoring mix = part.scoring;
-        float[] u = floats(user, mix.solve);
-        float[] q = floats(part.query, mix.sequence);
-        float popularity = (float) (mix.sequence * mix.kappa);
-        QuantizedRows outputs = sequence.outputs;
-        TopN top = new TopN(Math.min(n, size()));
-        for (int row = 0; row < size(); row++) {
+    float[] scores(double[] user, double weight, SequenceUser part, boolean[] allowed) {
+        float[] u = floats(user, part == null ? 1.0 : part.scoring.solve);
+        float[] q = part == null ? null : floats(part.query, part.scoring.sequence);
+        float popularity =
+                part == null ? 0f : (float) (part.scoring.sequence * part.scoring.kappa);
+        QuantizedRows outputs = part == null ? null : sequence.outputs;
+        float[] scores = new float[size()];
+        for (int row = 0; row < scores.length; row++) {
+            float score = Float.NEGATIVE_INFINITY;
             if (allowed[row]) {
-                float score = product(items.values, row * dim(), u) * items.scales[row];
-                score += product(outputs.values, row * outputs.dim, q) * outputs.scales[row];
-                top.offer(row, score + popularity * sequence.bias[row] + lately(row, weight));
+                score = product(items.values, row * dim(), u) * items.scales[row];
+                if (q != null) {
+                    score += product(outputs.values, row * outputs.dim, q) * outputs.scales[row];
+                    score += popularity * sequence.bias[row];
+                }
+                score += lately(row, weight);
             }
+            scores[row] = score;
         }
-        return top.rows();
+        return scores;
     }
 
     private float lately(int row, double weight) {

@@ -1,13 +1,13 @@
 package io.fedrap.core;
 
-/** Coordinator to device: an offer or a receipt, as the task's authority signed it. */
+/** Coordinator to device: an offer, a receipt or a question, as the task's authority signed it. */
 final class Signed {
     final byte[] body; // the bytes of that message
     final byte[] signature;
 
-    private Signed(Fields fields) {
+    Signed(Fields fields) {
         body = fields.bytes("body", 0, 8192);
-        signature = fields.bytes("signature", Signing.SIGNATURE_BYTES, Signing.SIGNATURE_BYTES);
+        signature = fields.bytes("signature", Signer.SIGNATURE_BYTES, Signer.SIGNATURE_BYTES);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

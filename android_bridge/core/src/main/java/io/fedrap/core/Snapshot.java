@@ -2,7 +2,6 @@ package io.fedrap.core;
 
 import io.fedrap.core.FedRapException.Kind;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.util.Arrays;
 import java.util.Map;
@@ -23,32 +22,28 @@ final class Snapshot {
     static final int SCHEMA = 2;
     static final int ROOTLESS = 1; // the schema of stores from before there was a root
 
-    private static final byte[] MAGIC = "fedrap".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] MAGIC = Bytes.ascii("fedrap");
     private static final int HEAD = 6 + 2 + 16 + 8;
 
-    /** What stands in clear. */
-    static final class Head {
-        final int schema;
-        final byte[] storeName;
-        final long generation;
+    final int schema; // these three stand in clear
+    final byte[] storeName;
+    final long generation;
 
-        Head(int schema, byte[] storeName, long generation) {
-            this.schema = schema;
-            this.storeName = storeName;
-            this.generation = generation;
-        }
-
-        Head next() {
-            return new Head(SCHEMA, storeName, generation + 1);
-        }
+    Snapshot(int schema, byte[] storeName, long generation) {
+        this.schema = schema;
+        this.storeName = storeName;
+        this.generation = generation;
     }
 
-    private Snapshot() {}
+    /** The one that takes the place of this. */
+    Snapshot next() {
+        return new Snapshot(SCHEMA, storeName, generation + 1);
+    }
 
-    static Head newHead() {
+    static Snapshot newHead() {
         byte[] name = new byte[16];
         new SecureRandom().nextBytes(name);
-        return new Head(SCHEMA, name, 1);
+        return new Snapshot(SCHEMA, name, 1);
     }
 
     /**
@@ -56,7 +51,7 @@ final class Snapshot {
      *
      * @throws FedRapException STORE_DAMAGED: it is not a snapshot, or of a newer version.
      */
-    static Head head(byte[] raw) {
+    static Snapshot head(byte[] raw) {
         boolean ours = raw.length >= HEAD && Arrays.equals(Arrays.copyOf(raw, 6), MAGIC);
         if (!ours) {
             throw FedRapException.damaged(
@@ -68,7 +63,7 @@ final class Snapshot {
                     "the store has schema " + schema + ", this version reads up to " + SCHEMA
                             + "; update the app, or delete the store to start afresh");
         }
-        return new Head(
+        return new Snapshot(
                 (int) schema, Arrays.copyOfRange(raw, 8, 24), Bytes.fromBigEndian(raw, 24, 8));
     }
 
@@ -78,7 +73,7 @@ final class Snapshot {
      * @throws FedRapException STORE_LOCKED: they were sealed with another key.
      * @throws FedRapException STORE_DAMAGED: they were changed since.
      */
-    static Map<String, Changes.Kept> values(Head head, Sealer sealer, byte[] raw) {
+    static Map<String, Object> values(Snapshot head, Sealer sealer, byte[] raw) {
         int from = HEAD + Sealer.OVERHEAD;
         if (raw.length < from) {
             throw FedRapException.damaged(
@@ -99,7 +94,7 @@ final class Snapshot {
     }
 
     /** The old file stays until the new one is whole; returns its size. */
-    static int write(FileLayer files, Head head, Sealer sealer, Map<String, Changes.Kept> values)
+    static int write(FileLayer files, Snapshot head, Sealer sealer, Map<String, Object> values)
             throws IOException {
         byte[] whole =
                 Bytes.join(
@@ -115,7 +110,7 @@ final class Snapshot {
     }
 
     /** After a failure: was the file replaced all the same? */
-    static boolean isInPlace(FileLayer files, Head head) {
+    static boolean isInPlace(FileLayer files, Snapshot head) {
         try {
             byte[] raw = files.read(NAME);
             return raw != null && head(raw).generation == head.generation;
@@ -124,7 +119,7 @@ final class Snapshot {
         }
     }
 
-    private static String place(Head head) {
+    private static String place(Snapshot head) {
         // With the schema, so that none with a root can be called one of before there were roots.
         return "|" + head.schema + "|snapshot|" + head.generation;
     }

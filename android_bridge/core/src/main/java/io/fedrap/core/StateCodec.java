@@ -31,7 +31,7 @@ final class StateCodec {
     static byte[] consents(List<Consent> consents) {
         List<Object> all = new ArrayList<>();
         for (Consent one : consents) {
-            all.add(Arrays.<Object>asList(one.train, one.policy, one.at, one.recommend));
+            all.add(Arrays.<Object>asList(one.train, one.policy, one.at, one.recommend, one.measure));
         }
         return MsgPack.encode(all);
     }
@@ -44,10 +44,11 @@ final class StateCodec {
             boolean recommend = parts.size() > 3 ? (Boolean) parts.get(3) : train;
             String policy = (String) parts.get(1);
             if (policy == null) { // version 0.1 took it; nobody knows what was agreed to
-                found.add(new Consent(false, false, "an answer that cannot be read", 0));
+                found.add(new Consent(false, false, false, "an answer that cannot be read", 0));
                 continue;
             }
-            found.add(new Consent(recommend, train, policy, (Double) parts.get(2)));
+            boolean measure = parts.size() > 4 && (Boolean) parts.get(4);
+            found.add(new Consent(recommend, train, measure, policy, (Double) parts.get(2)));
         }
         return found;
     }

@@ -2,8 +2,10 @@ package io.fedrap.core;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 
 /** The guarantee of a policy, in numbers and in words: the same as the coordinator says. */
 public final class Statement {
@@ -46,7 +48,11 @@ public final class Statement {
     /** What epsilon rests on. */
     public final List<String> assumptions;
 
-    Statement(Privacy rule) {
+    /** Who is trusted with what. */
+    public final Map<String, String> trusted;
+
+    Statement(Privacy rule, Aggregation aggregation) {
+        trusted = Collections.unmodifiableMap(aggregation == null ? trusted() : aggregation.trusted());
         separation = rule.separation;
         cap = rule.cap;
         windowDays = rule.windowDays;
@@ -61,8 +67,23 @@ public final class Statement {
         rowClip = rule.rowClip;
         clipAdapts = rule.adapt != null;
         delta = rule.delta;
-        epsilon = Accounting.chargedEpsilon(rule.cap, rule.chargedNoise(), rule.delta);
+        epsilon = rule.epsilon();
         assumptions = Collections.unmodifiableList(assumptions(rule));
+    }
+
+    private static Map<String, String> trusted() {
+        Map<String, String> found = new LinkedHashMap<>();
+        found.put(
+                "the aggregator process",
+                "reads each share in memory, adds the noise, keeps the noise key");
+        found.put(
+                "the coordinator's database",
+                "who took part and when; updates only sealed, until a release");
+        found.put("the network", "that a device talks to the coordinator, when, and padded sizes");
+        found.put(
+                "other users and the public",
+                "nothing: they see releases, which is what epsilon bounds");
+        return found;
     }
 
     private static String days(Privacy rule) {

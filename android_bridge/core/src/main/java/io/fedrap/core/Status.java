@@ -31,14 +31,24 @@ public final class Status {
     /** Rounds that this device is charged for. */
     public final int rounds;
 
-    /** Of those rounds, unamplified; infinite without noise. */
+    /** Of those rounds and of answers, unamplified; infinite without noise. */
     public final double epsilon;
+    /** The user agreed that questions about quality are answered. */
+    public final boolean measuring;
+    /** Questions that this device answered. */
+    public final int answers;
+    /** Epsilon of those alone. */
+    public final double answersEpsilon;
 
     /** Updates that still have to be sent. */
     public final int pending;
 
+    /** Local rounds whose numbers ran away and that were dropped. */
+    public final long dropped;
     /** What computes rounds. */
     public final String trainer;
+    /** Why that one. */
+    public final String trainerReason;
 
     /** Why a round would not run now: a word of {@link Eligibility}, or null. */
     public final @Nullable String blockedBy;
@@ -46,11 +56,16 @@ public final class Status {
     /** The guarantee of the last round's policy; null before one. */
     public final @Nullable Statement privacy;
 
+    /** {@code sealed}: one server reads updates while it adds them; {@code split}: two, of which none does. */
+    public final String aggregation;
+    /** The second server that the app pins, as hex; null without one. */
+    public final @Nullable String helper;
+    /** This way of aggregation wants outside review. */
+    public final boolean experimental;
     /** Why the store was started afresh, once, in seconds since 1970 and words; null if it never was. */
     public final @Nullable StoreReset storeReset;
 
-    Status(
-            DeviceState state, String trainer, String blockedBy, StoreReset storeReset) {
+    Status(DeviceState state, Config config, String blockedBy, StoreReset storeReset) {
         java.util.List<Ledger.Entry> entries = state.entries();
         LocalModel model = state.model();
         this.consented = state.consented();
@@ -63,15 +78,22 @@ public final class Status {
         this.release = model == null ? null : (Long) model.common.version;
         this.rounds = Ledger.chargedSteps(entries);
         this.epsilon = Ledger.epsilon(entries);
+        this.measuring = state.mayMeasure();
+        java.util.List<Ledger.Entry> answered = Ledger.answers(entries);
+        this.answers = answered.size();
+        this.answersEpsilon = Ledger.epsilon(answered);
         this.pending = state.outbox().size();
-        this.trainer = trainer;
+        this.dropped = state.dropped();
+        this.trainer = config.trainer.name();
+        this.trainerReason = config.trainerReason;
         this.blockedBy = blockedBy;
-        Privacy last = null;
-        for (Ledger.Entry one : entries) {
-            last = one.rule != null ? one.rule : last;
-        }
-        this.privacy = last == null ? null : new Statement(last);
+        Ledger.Entry last = Ledger.agreed(entries);
+        this.privacy = last == null ? null : new Statement(last.rule, config.aggregation);
         this.storeReset = storeReset;
+        Aggregation pair = config.aggregation;
+        this.aggregation = pair == null ? "sealed" : pair.name();
+        this.helper = pair == null ? null : Bytes.hex(pair.helper());
+        this.experimental = pair != null;
     }
 
     @Override

@@ -51,7 +51,11 @@ final class TimeKernels {
             for (int row : rows) {
                 distinct.add(row);
             }
-            rows = distinct.stream().mapToInt(Integer::intValue).toArray();
+            rows = new int[distinct.size()];
+            int at = 0;
+            for (int row : distinct) {
+                rows[at++] = row;
+            }
         }
         int count = Math.min(rows.length, longest);
         int[] window = new int[count];

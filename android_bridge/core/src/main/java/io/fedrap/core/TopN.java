@@ -14,6 +14,15 @@ final class TopN {
         scores = new double[rows.length];
     }
 
+    /** The rows of the n largest of these scores. */
+    static int[] best(float[] scores, int n) {
+        TopN top = new TopN(Math.min(n, scores.length));
+        for (int row = 0; row < scores.length; row++) {
+            top.offer(row, scores[row]);
+        }
+        return top.rows();
+    }
+
     void offer(int row, double score) {
         if (count < rows.length) {
             if (score > Double.NEGATIVE_INFINITY) {

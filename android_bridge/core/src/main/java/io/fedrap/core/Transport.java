@@ -1,5 +1,7 @@
 package io.fedrap.core;
 
+import java.util.List;
+
 /**
  * The seam to the coordinator, in domain verbs; addresses exist only in {@link UrlTransport}.
  *
@@ -17,13 +19,13 @@ interface Transport {
     ReleaseMessage release(Long have);
 
     /** The signed entries of the releases beyond version {@code since}. */
-    LogPage log(long since);
+    List<byte[]> log(long since);
 
     /** The items from row {@code start} on. */
-    Catalogue catalogue(long start);
+    ItemList catalogue(long start);
 
     /** Which pages the items' public attributes are in, as signed. */
-    AttributesMessage attributes();
+    byte[][] attributes();
 
     /** The bytes of one of these pages; the device itself checks their digest. */
     byte[] attributePage(byte[] digest);
@@ -36,6 +38,12 @@ interface Transport {
 
     /** Hand in a sealed update for a signed receipt; the same bytes may be sent again. */
     Signed sendUpdate(Signer signer, byte[] round, byte[] body);
+
+    /** The questions about quality that are open, as bytes; the same for everybody. */
+    byte[] questions();
+
+    /** Hand in a sealed answer for a signed receipt; the same bytes may be sent again. */
+    Signed sendAnswer(Signer signer, byte[] question, byte[] body);
 
     /** This device is no more; the coordinator drops its key. */
     void forget(Signer signer);

@@ -12,7 +12,7 @@ final class Trend {
 
     private Trend(byte[] raw) {
         this.raw = raw;
-        scale = LittleEndian.wrap(raw).getFloat();
+        scale = Bytes.wrap(raw).getFloat();
     }
 
     /**

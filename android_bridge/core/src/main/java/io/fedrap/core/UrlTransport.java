@@ -2,6 +2,7 @@ package io.fedrap.core;
 
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /** The coordinator over HTTP: the addresses of spec/PROTOCOL.md 2. */
@@ -28,7 +29,7 @@ final class UrlTransport implements Transport {
     public byte[] renew(Signer signer, Proof proof, long nonce) {
         byte[] raw = signed(signer, "/v1/renew", Requests.renew(nonce, proof.kind, proof.blob), 0);
         try {
-            return Certificates.renewed(raw);
+            return Certificate.renewed(raw);
         } catch (FedRapException error) {
             throw notOurs(error);
         }
@@ -47,44 +48,42 @@ final class UrlTransport implements Transport {
             return null;
         }
         try {
-            Fields fields = Fields.ofMessage(answer.body, http.largest(), "release", "delta");
-            boolean whole = fields.text("type", 1, 40).equals("release");
-            return whole ? new ReleaseMessage(Release.from(fields)) : new ReleaseMessage(Delta.from(fields));
+            return ReleaseMessage.decode(answer.body, http.largest());
         } catch (FedRapException error) {
             throw notOurs(error);
         }
     }
 
     @Override
-    public LogPage log(long since) {
+    public List<byte[]> log(long since) {
         String path = "/v1/log?since=" + since;
         byte[] raw = call("GET", path, new byte[0], Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
         try {
-            return LogPage.decode(raw);
+            return Authority.logged(raw);
         } catch (FedRapException error) {
             throw notOurs(error);
         }
     }
 
     @Override
-    public Catalogue catalogue(long start) {
+    public ItemList catalogue(long start) {
         Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
         String path = "/v1/catalogue?start=" + start;
         byte[] raw = call("GET", path, new byte[0], headers, http.largest(), 0).body;
         try {
-            return Catalogue.decode(raw, http.largest());
+            return ItemList.decode(raw, http.largest());
         } catch (FedRapException error) {
             throw notOurs(error);
         }
     }
 
     @Override
-    public AttributesMessage attributes() {
+    public byte[][] attributes() {
         Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
         byte[] raw =
                 call("GET", "/v1/attributes", new byte[0], headers, Fields.MAX_BYTES, 0).body;
         try {
-            return AttributesMessage.decode(raw);
+            return AttributesEntry.message(raw);
         } catch (FedRapException error) {
             throw notOurs(error);
         }
@@ -94,7 +93,7 @@ final class UrlTransport implements Transport {
     public byte[] attributePage(byte[] digest) {
         Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
         String path = "/v1/attributes/" + Bytes.hex(digest);
-        return call("GET", path, new byte[0], headers, AttributePage.MOST_BYTES, 0).body;
+        return call("GET", path, new byte[0], headers, AttributesEntry.PAGE_BYTES, 0).body;
     }
 
     @Override
@@ -109,7 +108,21 @@ final class UrlTransport implements Transport {
 
     @Override
     public Signed sendUpdate(Signer signer, byte[] round, byte[] body) {
-        byte[] raw = signed(signer, "/v1/rounds/" + Bytes.hex(round) + "/updates", body, 0);
+        return receipt(signer, "/v1/rounds/" + Bytes.hex(round) + "/updates", body);
+    }
+
+    @Override
+    public byte[] questions() {
+        return call("GET", "/v1/questions", new byte[0], Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
+    }
+
+    @Override
+    public Signed sendAnswer(Signer signer, byte[] question, byte[] body) {
+        return receipt(signer, "/v1/questions/" + Bytes.hex(question) + "/answers", body);
+    }
+
+    private Signed receipt(Signer signer, String path, byte[] body) {
+        byte[] raw = signed(signer, path, body, 0);
         try {
             return Signed.decode(raw);
         } catch (FedRapException error) {

@@ -69,7 +69,7 @@ class ArraysTest {
         return Vectors.each(
                 "release",
                 one -> {
-                    Release release = Release.decode(one.bytes("bytes"), 1 << 20);
+                    ReleaseMessage release = ReleaseMessage.decode(one.bytes("bytes"), 1 << 20);
                     assertEquals(one.text("hash"), Vectors.hex(release.model));
                     if (!one.valid()) {
                         one.refuses(() -> SharedMatrix.of(release));
@@ -87,7 +87,7 @@ class ArraysTest {
                 one -> {
                     SharedMatrix old = Made.common(one.inner("old"));
                     byte[] before = SharedMatrix.hash(old.items);
-                    Delta delta = Delta.decode(one.bytes("bytes"), 1 << 20);
+                    ReleaseMessage delta = ReleaseMessage.decode(one.bytes("bytes"), 1 << 20);
                     if (!one.valid()) {
                         one.refuses(() -> old.apply(delta));
                         return;

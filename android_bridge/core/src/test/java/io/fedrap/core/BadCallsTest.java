@@ -91,13 +91,16 @@ class BadCallsTest {
             case "popular":
                 device.popular(whole(given, "n"));
                 break;
+            case "trending":
+                device.trending(whole(given, "n"));
+                break;
             case "recommend":
                 device.recommend(wish(given));
                 break;
             case "consent":
                 device.consent(
                         flag(given, "recommend", true), flag(given, "train", true),
-                        text(given, "policy", "v1"));
+                        flag(given, "measure", false), text(given, "policy", "v1"));
                 break;
             case "run_round":
                 device.runRound(number(given, "wait", 0), Conditions.ALWAYS);
@@ -131,7 +134,11 @@ class BadCallsTest {
                         .floor(
                                 whole(given, "separation"), whole(given, "cap"),
                                 whole(given, "min_updates"), number(given, "min_noise", 0),
-                                number(given, "max_epsilon", 1), number(given, "max_clip", 1));
+                                number(given, "max_epsilon", 1), number(given, "max_clip", 1))
+                        .floorLifetime(
+                                number(given, "window_days", 1),
+                                number(given, "max_lifetime_epsilon", 1))
+                        .floorQuestions(number(given, "max_question_epsilon", 1));
                 break;
             case "kinds":
                 new Kinds().counts("view", number(given, "view", 1));

@@ -58,7 +58,7 @@ class CodecTest {
                 "share",
                 f ->
                         Requests.share(
-                                LittleEndian.integers(f.bytes("rows")),
+                                Bytes.integers(f.bytes("rows")),
                                 ShareReader.rows(f, "values", "scales", 2),
                                 ShareReader.rows(f, "triangle", "triangle_scales", 2),
                                 (int) f.integer("fits", -1, 1),
@@ -212,7 +212,7 @@ class CodecTest {
         Vectors.cases("codec").forEach(one -> seen.put(one.text("type"), true));
         Set<String> known = new HashSet<>(Received.TYPES);
         known.addAll(SENT.keySet());
-        // Questions about quality, which this device does not answer yet: PROTOCOL 14 lets it.
+        // Questions about quality are read by the module measure.
         known.addAll(java.util.Arrays.asList("question", "questions", "answer"));
         assertEquals(known, seen.keySet());
     }

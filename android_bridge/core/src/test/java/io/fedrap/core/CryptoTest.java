@@ -20,7 +20,7 @@ class CryptoTest {
                 "seal",
                 one -> {
                     byte[] info =
-                            Sealing.context(
+                            Hpke.updateInfo(
                                     one.bytes("task"), one.bytes("round"), one.integer("step"),
                                     one.bytes("model"), one.bytes("plan"), one.bytes("device"),
                                     one.bytes("seal_id"));
@@ -45,20 +45,20 @@ class CryptoTest {
                 "signing",
                 one -> {
                     byte[] message =
-                            Signing.signedBytes(
+                            Signer.signedBytes(
                                     one.text("method"), one.text("path"), one.bytes("body"),
                                     one.bytes("device"), one.integer("nonce"));
                     assertArrayEquals(one.bytes("message"), message);
                     byte[] point = one.bytes("public_key");
                     if (one.valid()) {
-                        Signing.verify(P256.publicKey(point), message, one.bytes("signature"));
-                        byte[] own = Signing.sign(P256.privateKey(one.bytes("private_key")), message);
-                        Signing.verify(P256.publicKey(point), message, own);
-                        assertEquals(Signing.SIGNATURE_BYTES, own.length);
+                        Signer.verify(P256.publicKey(point), message, one.bytes("signature"));
+                        byte[] own = Signer.sign(P256.privateKey(one.bytes("private_key")), message);
+                        Signer.verify(P256.publicKey(point), message, own);
+                        assertEquals(Signer.SIGNATURE_BYTES, own.length);
                     } else {
                         one.refuses(
                                 () ->
-                                        Signing.verify(
+                                        Signer.verify(
                                                 P256.publicKey(point), message, one.bytes("signature")));
                     }
                 });

@@ -18,6 +18,7 @@ import java.util.Map;
  */
 public final class DevicesOnStdin {
     private final Map<String, FedRap> open = new LinkedHashMap<>();
+    private final Map<String, Double> clocks = new LinkedHashMap<>(); // by device
 
     public static void main(String[] arguments) throws Exception {
         DevicesOnStdin devices = new DevicesOnStdin();
@@ -33,7 +34,7 @@ public final class DevicesOnStdin {
             } catch (RuntimeException error) {
                 answer = Export.map("error", error.toString());
             }
-            out.println(JsonText.of(answer).replace("\n", ""));
+            out.println(Json.text(answer).replace("\n", ""));
         }
     }
 
@@ -44,12 +45,19 @@ public final class DevicesOnStdin {
             case "open":
                 open.put(name, FedRap.open(config(asked)));
                 return Export.map();
+            case "clock":
+                clocks.put(name, ((Number) asked.get("now")).doubleValue());
+                return Export.map();
             case "close":
                 open.remove(name).close();
                 return Export.map();
             case "consent":
-                device.consent((Boolean) asked.get("train"), "a policy of the app");
+                boolean train = (Boolean) asked.get("train");
+                boolean measure = Boolean.TRUE.equals(asked.get("measure"));
+                device.consent(train, train, measure, "a policy of the app");
                 return Export.map();
+            case "answer":
+                return device.answerQuestions();
             case "record":
                 return Export.map("recorded", device.recordMany(interactions(asked)));
             case "run":
@@ -97,7 +105,7 @@ public final class DevicesOnStdin {
         return taken;
     }
 
-    private static Config config(Map<?, ?> asked) {
+    private Config config(Map<?, ?> asked) throws ReflectiveOperationException {
         Config config = new Config(new File((String) asked.get("folder")));
         config.server((String) asked.get("server")).token((String) asked.get("token"));
         config.withoutPrivacy(2);
@@ -108,8 +116,18 @@ public final class DevicesOnStdin {
                     Double.POSITIVE_INFINITY, 100);
         }
         if (asked.containsKey("now")) {
-            double now = ((Number) asked.get("now")).doubleValue();
-            config.clock = () -> now;
+            String name = (String) asked.get("device");
+            clocks.put(name, ((Number) asked.get("now")).doubleValue());
+            config.clock = () -> clocks.get(name);
+        }
+        if (asked.containsKey("measure")) { // of a module that this one does not know
+            Class<?> measuring = Class.forName("io.fedrap.core.Measuring");
+            config.measure((Measure) measuring.getConstructor().newInstance());
+        }
+        if (asked.containsKey("helper")) {
+            Class<?> split = Class.forName("io.fedrap.core.Split");
+            Object made = split.getConstructor(String.class).newInstance(asked.get("helper"));
+            config.aggregation((Aggregation) made);
         }
         String death = (String) asked.get("die_at");
         config.watcher =

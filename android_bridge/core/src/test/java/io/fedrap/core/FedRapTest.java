@@ -90,6 +90,67 @@ class FedRapTest {
     }
 
     @Test
+    void aWeakerPolicyWaitsForTheUserWhereTheAppWantsThat() {
+        config.floorAskAgain(true);
+        try (FedRap device = consenting()) {
+            assertTrue(device.runRound().joined);
+            coordinator.round = new byte[] {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+            coordinator.step = 9;
+            coordinator.privacy.put("noise", 1.9);
+            now += 60;
+            RoundReport report = device.runRound();
+            assertEquals(Eligibility.POLICY_CHANGED, report.blockedBy);
+            assertTrue(report.offered.epsilon > device.status().privacy.epsilon);
+            coordinator.privacy.put("noise", 2.1);
+            assertNull(device.runRound().offered, "a stronger one is joined");
+            coordinator.round = new byte[] {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+            coordinator.step = 19;
+            coordinator.privacy.put("window_days", 100.0); // K anew after 100 days, where it was for a life
+            assertEquals(Eligibility.POLICY_CHANGED, device.runRound().blockedBy);
+            now += 1;
+            device.consent(true, "v2");
+            assertTrue(device.runRound().joined);
+        }
+    }
+
+    /** What an app's own trainer makes of a round may run away; nothing of it leaves. */
+    @Test
+    void aRoundThatRanAwayIsDroppedAndCounted() {
+        try (FedRap plain = FedRap.open(config)) {
+            assertEquals("plain Java is the default of a device", plain.status().trainerReason);
+        }
+        config.trainer(
+                new LocalTrainer() {
+                    @Override
+                    public String name() {
+                        return "mine";
+                    }
+
+                    @Override
+                    public List<LocalShare> solve(List<ShareProblem> problems) {
+                        List<LocalShare> shares = new ArrayList<>();
+                        for (ShareProblem one : problems) {
+                            double[] rows = new double[one.count() * one.dim()];
+                            Arrays.fill(rows, Double.NaN);
+                            shares.add(new LocalShare(new double[one.dim()], rows, 1.0));
+                        }
+                        return shares;
+                    }
+                });
+        try (FedRap device = consenting()) {
+            assertEquals(Eligibility.DIVERGED, device.runRound().blockedBy);
+        }
+        try (FedRap device = FedRap.open(config)) {
+            Status status = device.status();
+            assertEquals(1, status.dropped);
+            assertEquals("mine", status.trainer);
+            assertEquals("the caller asked for it", status.trainerReason);
+            assertEquals(0, status.rounds);
+        }
+        assertFalse(coordinator.calls.contains("send"), "" + coordinator.calls);
+    }
+
+    @Test
     void bytesThatWereNotAnsweredAreSentAgainAndTheSame() {
         coordinator.failing.put("send", MadeCoordinator.silence());
         try (FedRap device = consenting()) {

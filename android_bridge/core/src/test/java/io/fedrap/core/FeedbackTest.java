@@ -119,6 +119,21 @@ class FeedbackTest {
     }
 
     @Test
+    void whatManyTouchedLatelyIsListedWithoutWhatIsHidden() {
+        byte[] lately = {0, 3, 0, 9, 0, 5, 0, -7}; // of items 0 to 7
+        coordinator.trend = Bytes.join(Bytes.bytes(new float[] {0.5f}), lately);
+        try (FedRap device = FedRap.open(config())) {
+            device.consent(true, "v1");
+            assertTrue(device.trending(3).isEmpty(), "nothing was fetched");
+            device.sync();
+            assertEquals(Arrays.asList("item-3", "item-5"), device.trending(2));
+            device.hide("item-3");
+            assertEquals(Arrays.asList("item-5", "item-1"), device.trending(9));
+            assertTrue(device.trending(0).isEmpty());
+        }
+    }
+
+    @Test
     void whoDeclinesTrainingHasRecommendationsAndSendsNothing() {
         coordinator.version = 2;
         try (FedRap device = FedRap.open(config())) {

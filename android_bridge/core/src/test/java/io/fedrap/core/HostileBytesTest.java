@@ -39,8 +39,8 @@ class HostileBytesTest {
                             store, () -> 0.0, new Retention(100, Double.POSITIVE_INFINITY),
                             Kinds.anyWord(), new Withdrawal(new java.io.File("no-such-folder")));
             try {
-                ReleaseMessage message = new ReleaseMessage(Release.decode(release, Integer.MAX_VALUE));
-                Catalogue items = Catalogue.decode(catalogue, Integer.MAX_VALUE);
+                ReleaseMessage message = ReleaseMessage.decode(release, Integer.MAX_VALUE);
+                ItemList items = ItemList.decode(catalogue, Integer.MAX_VALUE);
                 state.adopt(message, ItemList.EMPTY.extended(items), null);
                 state.model()
                         .recommend(
@@ -68,7 +68,7 @@ class HostileBytesTest {
             try {
                 Offer offer = Offer.decode(mutated(made.rawOffer(), random));
                 Plan.decode(offer.plan);
-                Sealing.seal(offer, new byte[16], new byte[10]);
+                Hpke.update(offer, new byte[16], new byte[10]);
             } catch (FedRapException error) {
                 assertTrue(
                         error.isOneOf(Kind.MALFORMED_MESSAGE, Kind.UNSUPPORTED_VERSION, Kind.TOO_LARGE),

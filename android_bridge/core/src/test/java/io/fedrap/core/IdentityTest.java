@@ -19,10 +19,10 @@ class IdentityTest {
                 one -> {
                     byte[] authority = one.bytes("authority");
                     if (!one.valid()) {
-                        one.refuses(() -> Certificates.read(authority, one.bytes("signed")));
+                        one.refuses(() -> Certificate.read(authority, one.bytes("signed")));
                         return;
                     }
-                    Certificate found = Certificates.read(authority, one.bytes("signed"));
+                    Certificate found = Certificate.read(authority, one.bytes("signed"));
                     Vectors.Case fields = one.inner("fields");
                     assertArrayEquals(fields.inner("device").bytes("hex"), found.device);
                     assertArrayEquals(fields.inner("task").bytes("hex"), found.task);
@@ -30,10 +30,10 @@ class IdentityTest {
                     assertEquals(fields.number("expires_at"), found.expiresAt);
                     assertArrayEquals(
                             one.bytes("enrol_challenge"),
-                            Certificates.enrolChallenge(found.publicKey, one.text("token")));
+                            Certificate.enrolChallenge(found.publicKey, one.text("token")));
                     assertArrayEquals(
                             one.bytes("renew_challenge"),
-                            Certificates.renewChallenge(found.publicKey, one.integer("nonce")));
+                            Certificate.renewChallenge(found.publicKey, one.integer("nonce")));
                 });
     }
 
@@ -62,7 +62,7 @@ class IdentityTest {
         Vectors.Case good = Vectors.cases("certificate").get(0);
         byte[] signed = good.bytes("signed");
         byte[] authority = good.bytes("authority");
-        Certificate named = Certificates.read(authority, signed);
+        Certificate named = Certificate.read(authority, signed);
         byte[] none = new byte[0];
         byte[] other = new byte[16];
         byte[] point = P256.point(P256.generate().getPublic());

@@ -27,20 +27,21 @@ class LedgerTest {
                     new Ledger.Entry(entry.integer("step"), new byte[16], entry.number("at"), rule));
         }
         Vectors.Case floor = one.inner("floor");
-        Ledger.Floor least =
-                new Ledger.Floor(
-                        floor.integer("separation"),
-                        floor.integer("cap"),
-                        floor.integer("min_updates"),
-                        floor.number("min_noise"),
-                        floor.number("max_epsilon"),
-                        floor.number("max_clip"),
-                        floor.number("window_days"),
-                        floor.number("max_lifetime_epsilon"));
+        Ledger.Floor least = new Ledger.Floor();
+        least.separation = floor.integer("separation");
+        least.cap = floor.integer("cap");
+        least.minUpdates = floor.integer("min_updates");
+        least.minNoise = floor.number("min_noise");
+        least.maxEpsilon = floor.number("max_epsilon");
+        least.maxClip = floor.number("max_clip");
+        least.windowDays = floor.number("window_days");
+        least.maxLifetimeEpsilon = floor.number("max_lifetime_epsilon");
+        least.maxQuestionEpsilon = floor.number("max_question_epsilon");
+        least.check();
         Plan plan = Plan.decode(MsgPack.encode(one.inner("plan").fields));
         assertEquals(
                 one.get("answer"),
-                Ledger.whyNot(entries, one.integer("step"), plan, least, one.number("now")));
+                Ledger.whyNot(entries, one.integer("step"), plan, least, one.number("now"), Double.POSITIVE_INFINITY));
         assertEquals(one.integer("charged"), Ledger.chargedSteps(entries));
         Vectors.close(one.number("epsilon"), Ledger.epsilon(entries));
     }

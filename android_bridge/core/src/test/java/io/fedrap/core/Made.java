@@ -52,7 +52,7 @@ final class Made {
     static Trend trend(Vectors.Case stored) {
         double[] steps = stored.numbers("values");
         byte[] raw = java.util.Arrays.copyOf(
-                LittleEndian.bytes(floats(new double[] {stored.number("scale")})), 4 + steps.length);
+                Bytes.bytes(floats(new double[] {stored.number("scale")})), 4 + steps.length);
         for (int i = 0; i < steps.length; i++) {
             raw[4 + i] = (byte) steps[i];
         }

@@ -18,7 +18,10 @@ class MadeCoordinator implements Transport {
     final List<byte[]> sent = new ArrayList<>();
     final KeyPair authority = P256.generate();
     final TreeMap<Long, byte[]> log = new TreeMap<>(); // signed entries by version
-    final byte[] sealKey = P256.point(P256.generate().getPublic());
+    final KeyPair seal = P256.generate();
+    final byte[] sealKey = P256.point(seal.getPublic());
+    final List<byte[]> asked = new ArrayList<>(); // questions about quality
+    final List<byte[]> answered = new ArrayList<>();
     final Map<String, Object> privacy = new LinkedHashMap<>();
     final Map<String, Object> method = new LinkedHashMap<>();
     final Map<String, FedRapException> failing = new LinkedHashMap<>(); // by verb
@@ -35,6 +38,7 @@ class MadeCoordinator implements Transport {
     final List<byte[]> attributePages = new ArrayList<>();
     long attributesVersion = 1;
     boolean spoil; // pages of attributes
+    byte[] trend = new byte[0]; // of the release
 
     MadeCoordinator() {
         method.put("name", "solve");
@@ -85,7 +89,7 @@ class MadeCoordinator implements Transport {
     /** An offer or a receipt, as the authority signs it. */
     byte[] rawSigned(byte[] body) {
         byte[] message = Bytes.join("fedrap/1 signed\n".getBytes(StandardCharsets.US_ASCII), body);
-        return raw("signed", "body", body, "signature", Signing.sign(authority.getPrivate(), message));
+        return raw("signed", "body", body, "signature", Signer.sign(authority.getPrivate(), message));
     }
 
     /** The same release with its entry in the log, after those that were made before. */
@@ -103,16 +107,16 @@ class MadeCoordinator implements Transport {
         entry.put("before", last == null ? new byte[32] : Authority.digest(last.getValue()));
         byte[] raw = MsgPack.encode(entry);
         byte[] prefix = "fedrap/1 release-entry\n".getBytes(StandardCharsets.US_ASCII);
-        byte[] made = Bytes.join(Signing.sign(authority.getPrivate(), Bytes.join(prefix, raw)), raw);
+        byte[] made = Bytes.join(Signer.sign(authority.getPrivate(), Bytes.join(prefix, raw)), raw);
         log.put(version, made);
         release.put("entry", made);
         return release;
     }
 
     @Override
-    public LogPage log(long since) {
+    public List<byte[]> log(long since) {
         called("log");
-        return LogPage.decode(rawLog(since));
+        return Authority.logged(rawLog(since));
     }
 
     byte[] rawLog(long since) {
@@ -128,11 +132,7 @@ class MadeCoordinator implements Transport {
     @Override
     public ReleaseMessage release(Long have) {
         called("release");
-        return have != null && have == version ? null : new ReleaseMessage(release());
-    }
-
-    private Release release() {
-        return Release.decode(rawRelease(), Integer.MAX_VALUE);
+        return have != null && have == version ? null : ReleaseMessage.decode(rawRelease(), Integer.MAX_VALUE);
     }
 
     /** The bytes of the latest release. */
@@ -156,16 +156,19 @@ class MadeCoordinator implements Transport {
         release.putAll(Export.map(
                 "task", TASK, "version", version, "step", Math.max(0, version - 1), "size", SIZE,
                 "dim", DIM, "catalogue", catalogueVersion, "scoring", Export.map("name", scoring),
-                "model", SharedMatrix.hash(items), "scales", LittleEndian.bytes(items.scales),
+                "model", SharedMatrix.hash(items, null, Trend.of(trend, SIZE)), "scales", Bytes.bytes(items.scales),
                 "bitmap", bitmap, "values", java.util.Arrays.copyOf(known, count)));
+        if (trend.length > 0) {
+            release.put("trend", trend);
+        }
         return MsgPack.encode(signed(release));
     }
 
     @Override
-    public Catalogue catalogue(long start) {
+    public ItemList catalogue(long start) {
         called("catalogue");
         beforeCatalogue.run();
-        return Catalogue.decode(rawCatalogue(start), Integer.MAX_VALUE);
+        return ItemList.decode(rawCatalogue(start), Integer.MAX_VALUE);
     }
 
     static byte[] rawCatalogue(long start) {
@@ -180,7 +183,7 @@ class MadeCoordinator implements Transport {
     }
 
     @Override
-    public AttributesMessage attributes() {
+    public byte[][] attributes() {
         called("attributes");
         byte[] digests = attributePages.isEmpty() ? new byte[0] : Bytes.sha256(attributePages.get(0));
         for (int i = 1; i < attributePages.size(); i++) {
@@ -197,8 +200,8 @@ class MadeCoordinator implements Transport {
                         "names", attributePages.isEmpty() ? new ArrayList<>() : java.util.Arrays.asList("title", "kind"),
                         "pages", Bytes.sha256(digests));
         byte[] prefix = "fedrap/1 attributes-entry\n".getBytes(StandardCharsets.US_ASCII);
-        byte[] signature = Signing.sign(authority.getPrivate(), Bytes.join(prefix, entry));
-        return AttributesMessage.decode(
+        byte[] signature = Signer.sign(authority.getPrivate(), Bytes.join(prefix, entry));
+        return AttributesEntry.message(
                 raw("attributes", "entry", Bytes.join(signature, entry), "pages", digests));
     }
 
@@ -242,7 +245,7 @@ class MadeCoordinator implements Transport {
         byte[] plan =
                 MsgPack.encode(
                         Export.map("method", method, "privacy", privacy, "min_updates", minUpdates));
-        byte[] digest = model == null ? release().model : model;
+        byte[] digest = model == null ? ReleaseMessage.decode(rawRelease(), Integer.MAX_VALUE).model : model;
         return raw(
                 "offer", "task", TASK, "round", round, "step", Math.max(step, version), "plan", plan,
                 "release", version, "model", digest, "seal_key", sealKey, "seal_id", new byte[8]);
@@ -254,6 +257,28 @@ class MadeCoordinator implements Transport {
         called("send");
         sent.add(body);
         return Signed.decode(rawSigned(raw("accepted", "round", round, "digest", Bytes.sha256(body))));
+    }
+
+    @Override
+    public byte[] questions() {
+        called("questions");
+        List<Object> all = new ArrayList<>();
+        for (byte[] one : asked) {
+            Map<String, Object> signed = new LinkedHashMap<>();
+            Fields parts = Fields.ofMessage(rawSigned(one), Fields.MAX_BYTES, "signed");
+            signed.put("type", "signed");
+            signed.put("body", parts.bytes("body"));
+            signed.put("signature", parts.bytes("signature"));
+            all.add(signed);
+        }
+        return raw("questions", "questions", all);
+    }
+
+    @Override
+    public Signed sendAnswer(Signer signer, byte[] question, byte[] body) {
+        called("answer");
+        answered.add(body);
+        return Signed.decode(rawSigned(raw("accepted", "round", question, "digest", Bytes.sha256(body))));
     }
 
     @Override

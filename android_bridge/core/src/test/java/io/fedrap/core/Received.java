@@ -18,7 +18,47 @@ final class Received {
         final byte[] certificate;
 
         Renewed(byte[] raw) {
-            certificate = Certificates.renewed(raw);
+            certificate = Certificate.renewed(raw);
+        }
+    }
+
+    /** Of a page of the log its entries. */
+    private static final class Log {
+        final List<byte[]> entries;
+        final byte[] head;
+
+        Log(byte[] raw) {
+            entries = Authority.logged(raw);
+            head = Fields.ofMessage(raw, LIMIT, "log").bytes("head", 0, LIMIT, new byte[0]);
+        }
+    }
+
+    private static final class Attributes {
+        final byte[] entry;
+        final byte[] pages;
+
+        Attributes(byte[][] read) {
+            entry = read[0];
+            pages = read[1];
+        }
+    }
+
+    private static final class Page {
+        final List<byte[]> columns;
+
+        Page(byte[] raw) {
+            columns = AttributesEntry.columns(raw);
+        }
+    }
+
+    /** Of this one it keeps nothing at all. */
+    private static final class Accepted {
+        final byte[] round;
+        final byte[] digest;
+
+        Accepted(byte[][] read) {
+            round = read[0];
+            digest = read[1];
         }
     }
 
@@ -33,25 +73,25 @@ final class Received {
             case "offer":
                 return Offer.decode(raw);
             case "accepted":
-                return Accepted.decode(raw);
+                return new Accepted(Authority.receipt(raw));
             case "signed":
                 return Signed.decode(raw);
             case "release-entry":
                 return ReleaseEntry.decode(raw);
             case "log":
-                return LogPage.decode(raw);
+                return new Log(raw);
             case "release":
-                return Release.decode(raw, LIMIT);
+                return ReleaseMessage.decode(raw, LIMIT);
             case "delta":
-                return Delta.decode(raw, LIMIT);
+                return ReleaseMessage.decode(raw, LIMIT);
             case "catalogue":
-                return Catalogue.decode(raw, LIMIT);
+                return ItemList.decode(raw, LIMIT);
             case "attributes":
-                return AttributesMessage.decode(raw);
+                return new Attributes(AttributesEntry.message(raw));
             case "attributes-entry":
                 return AttributesEntry.decode(raw);
             case "attribute-page":
-                return AttributePage.decode(raw);
+                return new Page(raw);
             case "forgotten":
                 return Fields.ofMessage(raw, LIMIT, "forgotten");
             case "plan":

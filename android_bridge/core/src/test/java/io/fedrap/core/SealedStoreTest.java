@@ -211,12 +211,12 @@ class SealedStoreTest {
     @Test
     void aStoreFromBeforeThereWereRootsGetsOneWheneverItsProcessDies() throws IOException {
         FaultyFiles old = new FaultyFiles();
-        Snapshot.Head head = new Snapshot.Head(Snapshot.ROOTLESS, new byte[16], 3);
+        Snapshot head = new Snapshot(Snapshot.ROOTLESS, new byte[16], 3);
         Sealer sealer = new Sealer(KEY.key(true), head.storeName);
-        Map<String, Changes.Kept> values = new LinkedHashMap<>();
-        values.put("a", new Changes.Kept(text("value")));
+        Map<String, Object> values = new LinkedHashMap<>();
+        values.put("a", text("value"));
         Snapshot.write(old, head, sealer, values);
-        values.put("a", new Changes.Kept(text("newer")));
+        values.put("a", text("newer"));
         old.append("journal-3", Journal.record(sealer, 3, 0, 0, Changes.encode(values)));
         old.sync("journal-3");
         for (int death = 1; ; death++) {

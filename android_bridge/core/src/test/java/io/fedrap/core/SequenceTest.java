@@ -85,12 +85,12 @@ class SequenceTest {
 
     private static SharedMatrix read(Vectors.Case one, byte[] raw) {
         if (!one.fields.containsKey("old")) {
-            return SharedMatrix.of(Release.decode(raw, 1 << 20));
+            return SharedMatrix.of(ReleaseMessage.decode(raw, 1 << 20));
         }
         Vectors.Case old = one.inner("old");
         QuantizedRows items = Made.common(old.inner("items")).items;
         SharedMatrix held = new SharedMatrix(1, items, Made.sequence(old.inner("sequence")), null);
-        return held.apply(Delta.decode(raw, 1 << 20));
+        return held.apply(ReleaseMessage.decode(raw, 1 << 20));
     }
 
     @TestFactory

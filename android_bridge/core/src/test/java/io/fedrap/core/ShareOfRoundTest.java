@@ -78,17 +78,19 @@ class ShareOfRoundTest {
         Map<String, Object> fields = new HashMap<>();
         fields.put("method", one.inner("method").fields);
         fields.put("privacy", Collections.singletonMap("clip", 2.0));
+        Plan plan = Plan.decode(MsgPack.encode(fields));
         RoundShare share =
                 RoundShare.compute(
-                        Plan.decode(MsgPack.encode(fields)),
+                        plan,
                         common,
                         common.gram(),
                         Made.history(one.inner("history")),
                         0.0,
                         new JvmTrainer(),
                         new SecureRandom());
-        assertEquals(512, share.plaintext.length);
-        RowUpdate back = ShareReader.decode(share.plaintext, common.dim());
+        byte[] plaintext = share.plaintext(plan.privacy, new SecureRandom());
+        assertEquals(512, plaintext.length);
+        RowUpdate back = ShareReader.decode(plaintext, common.dim());
         assertArrayEquals(one.integers("rows"), back.rows);
         assertEquals(2.0, back.norm(), 0.1);
         Vectors.close(one.number("loss"), share.loss);

@@ -42,7 +42,7 @@ final class ShareReader {
             if (count > most[i] || i == 2 && named.length > 0) {
                 throw wrong("more rows than the plan has");
             }
-            int[] rows = i == 2 ? null : LittleEndian.integers(named);
+            int[] rows = i == 2 ? null : Bytes.integers(named);
             double[] values = numbers(rows(part, "values", "scales", widths[i]), count);
             parts[i] = new RowPart(names[i], rows, values, widths[i]);
         }
@@ -53,7 +53,7 @@ final class ShareReader {
         if (raw.length < 4) {
             throw malformed("a share is longer than that");
         }
-        long length = Integer.toUnsignedLong(LittleEndian.wrap(raw).getInt());
+        long length = Integer.toUnsignedLong(Bytes.wrap(raw).getInt());
         if (length > raw.length || raw.length != RowUpdate.bucket(4 + (int) length)) {
             throw malformed("a share is not padded to its bucket");
         }
@@ -65,7 +65,7 @@ final class ShareReader {
         if (f.bytes("rows").length % 4 != 0) {
             throw malformed("an array ends in the middle of a number");
         }
-        int[] rows = LittleEndian.integers(f.bytes("rows"));
+        int[] rows = Bytes.integers(f.bytes("rows"));
         int folded = RowUpdate.foldedRows(dim);
         double[] values = numbers(rows(f, "values", "scales", dim), rows.length);
         double[] triangle = numbers(rows(f, "triangle", "triangle_scales", dim), folded);
@@ -74,7 +74,7 @@ final class ShareReader {
     }
 
     static QuantizedRows rows(Fields f, String values, String scales, int dim) {
-        return new QuantizedRows(f.bytes(values), LittleEndian.floats(f.bytes(scales)), dim);
+        return new QuantizedRows(f.bytes(values), Bytes.floats(f.bytes(scales)), dim);
     }
 
     private static double[] numbers(QuantizedRows rows, int count) {

@@ -65,7 +65,7 @@ class SolveTest {
                     SharedMatrix common = Made.common(one.inner("model"));
                     double[] theirs = common.take(one.integers("rows"));
                     int[] places =
-                            Boosted.diversified(
+                            Ranking.diversified(
                                     theirs, common.dim(), one.numbers("scores"),
                                     (int) one.integer("n"), one.number("diversity"));
                     assertArrayEquals(one.integers("places"), places);
@@ -155,7 +155,7 @@ class SolveTest {
         for (int i = 0; i < size; i++) {
             allowed[i] = i % 3 != 0;
         }
-        int[] best = common.best(user, 0.0, 50, allowed);
+        int[] best = TopN.best(common.scores(user, 0.0, null, allowed), 50);
         double[] rows = common.take(best);
         double last = Double.POSITIVE_INFINITY;
         for (int i = 0; i < 50; i++) {

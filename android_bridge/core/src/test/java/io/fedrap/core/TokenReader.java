@@ -27,7 +27,7 @@ final class TokenReader {
                 throw invalid("another algorithm or issuer");
             }
             byte[] signed = (parts[0] + "." + parts[1]).getBytes(StandardCharsets.US_ASCII);
-            Signing.verify(P256.publicKey(key), signed, signature);
+            Signer.verify(P256.publicKey(key), signed, signature);
         } catch (IllegalArgumentException | ClassCastException error) {
             throw invalid("not base64url");
         } catch (FedRapException error) {

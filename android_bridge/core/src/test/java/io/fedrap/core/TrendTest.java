@@ -53,9 +53,9 @@ class TrendTest {
 
     private static SharedMatrix read(Vectors.Case one, byte[] raw) {
         if (!one.fields.containsKey("old")) {
-            return SharedMatrix.of(Release.decode(raw, 1 << 20));
+            return SharedMatrix.of(ReleaseMessage.decode(raw, 1 << 20));
         }
-        return held(one.inner("old"), "items").apply(Delta.decode(raw, 1 << 20));
+        return held(one.inner("old"), "items").apply(ReleaseMessage.decode(raw, 1 << 20));
     }
 
     private static SharedMatrix held(Vectors.Case one, String items) {

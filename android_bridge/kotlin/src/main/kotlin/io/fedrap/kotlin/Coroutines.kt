@@ -37,6 +37,10 @@ public suspend fun FedRap.awaitRound(
     dispatcher: CoroutineDispatcher = Dispatchers.IO,
 ): RoundReport = stopping(dispatcher) { runRound(wait.toDouble(DurationUnit.SECONDS), conditions) }
 
+/** [FedRap.answerQuestions] off the main thread; cancelling it stops the request. */
+public suspend fun FedRap.awaitAnswers(dispatcher: CoroutineDispatcher = Dispatchers.IO): Int =
+    stopping(dispatcher) { answerQuestions() }
+
 /** [FedRap.erase] off the main thread; it is not cut short. */
 public suspend fun FedRap.awaitErase(dispatcher: CoroutineDispatcher = Dispatchers.IO): Erased =
     withContext(dispatcher) { erase() }
@@ -55,7 +59,7 @@ public fun FedRap.statuses(every: Duration = 1.seconds): Flow<Status> = flow {
         val said =
             listOf(
                 now.consented, now.fetching, now.enrolled, now.interactions, now.hidden, now.release,
-                now.rounds, now.pending, now.blockedBy, now.setAside.size,
+                now.rounds, now.answers, now.pending, now.blockedBy, now.setAside.size,
             )
         if (said != last) {
             last = said

@@ -1,5 +1,6 @@
 package io.fedrap.core
 
+import io.fedrap.kotlin.awaitAnswers
 import io.fedrap.kotlin.awaitErase
 import io.fedrap.kotlin.awaitExport
 import io.fedrap.kotlin.awaitRound
@@ -18,6 +19,7 @@ import kotlinx.coroutines.flow.take
 import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.yield
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertNull
@@ -49,6 +51,7 @@ class KotlinTest {
             assertEquals(3, found.size)
             assertFalse(found.any { it.item == "item-2" })
             assertTrue(device.awaitRound().joined)
+            assertEquals(0, device.awaitAnswers()) // nobody agreed to that
             assertEquals(8, device.awaitExport(File(folder.toFile(), "mine.zip")).files.size)
             assertTrue(device.awaitErase().coordinatorConfirmed)
         }
@@ -81,6 +84,7 @@ class KotlinTest {
             val round = launch { device.awaitRound() }
             launch(Dispatchers.IO) { assertTrue(asked.await(60, TimeUnit.SECONDS)) }.join()
             round.cancel()
+            repeat(10) { yield() } // the cancelled coroutine, which waits in this thread, stops the device
             stopping = true
             round.join()
             assertTrue(round.isCancelled)

@@ -1,0 +1,168 @@
+package io.fedrap.core;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+
+/** answers.json and the questions of codec.json: numbers to 1e-12, bytes exactly. */
+class AnswersTest {
+    @TestFactory
+    Stream<DynamicTest> answers() {
+        return Vectors.each("answers", AnswersTest::check);
+    }
+
+    private static void check(Vectors.Case one) {
+        switch (one.comment().split("[ :]")[0]) {
+            case "gains":
+                assertArrayEquals(one.numbers("gains"), Gains.of((int) one.integer("rank")), 1e-12);
+                return;
+            case "sums":
+                sums(one);
+                return;
+            case "answer":
+                answer(one);
+                return;
+            default:
+                Question asked = question("question", one.bytes("question"));
+                assertEquals(one.number("at"), asked.moment(one.bytes("private_key")), 1e-6);
+        }
+    }
+
+    private static void sums(Vectors.Case one) {
+        double[] sums = null;
+        for (Object pair : (List<?>) one.get("ranks")) {
+            int own = ((Long) ((List<?>) pair).get(0)).intValue();
+            int popular = ((Long) ((List<?>) pair).get(1)).intValue();
+            sums = Gains.with(sums, own, popular);
+        }
+        assertEquals(one.integer("count"), sums[0]);
+        double[] own = one.numbers("own");
+        double[] popular = one.numbers("popular");
+        for (int metric = 0; metric < 4; metric++) {
+            assertEquals(own[metric], sums[1 + metric], 1e-12);
+            assertEquals(popular[metric], sums[5 + metric], 1e-12);
+            String name = Question.METRICS.get(metric);
+            assertArrayEquals(one.inner("means").numbers(name), Gains.means(sums, name), 1e-12);
+        }
+    }
+
+    private static void answer(Vectors.Case one) {
+        int[] layout = one.integers("layout");
+        List<?> given = (List<?>) one.get("gains");
+        double[][] gains = new double[given.size()][];
+        for (int i = 0; i < gains.length; i++) {
+            List<?> lines = (List<?>) given.get(i);
+            gains[i] =
+                    lines == null
+                            ? null
+                            : lines.stream().mapToDouble(x -> ((Number) x).doubleValue()).toArray();
+        }
+        byte[] made = Question.vector(layout[1], layout[2], gains, (int) one.integer("group"));
+        assertEquals(one.text("answer"), Vectors.hex(made));
+    }
+
+    static Question question(Object... pairs) {
+        Map<String, Object> map =
+                Export.map(
+                        "task", new byte[16], "question", new byte[16], "metric", "ndcg10",
+                        "releases", java.util.Arrays.asList(1L), "noise", 1.0, "delta", 1e-5,
+                        "least", 20, "most", 100, "budget", 10, "asked_at", 1_800_000_000.0,
+                        "ends_at", 1_800_604_800.0, "seal_key", new byte[65], "seal_id", new byte[8]);
+        map.putAll(Export.map(pairs));
+        Map<String, Object> whole = Fields.start("question");
+        whole.putAll(map);
+        return Question.decode(MsgPack.encode(whole));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> questionsAndAnswersAsBytes() {
+        return Vectors.cases("codec").stream()
+                .filter(one -> one.text("type").matches("questions?|answer"))
+                .map(one -> DynamicTest.dynamicTest(one.comment(), () -> bytes(one)));
+    }
+
+    private static void bytes(Vectors.Case one) {
+        byte[] raw = one.bytes("bytes");
+        if (!one.valid()) {
+            one.refuses(() -> read(one.text("type"), raw));
+            return;
+        }
+        if (one.text("type").equals("answer")) {
+            Fields f = Fields.ofMessage(raw, 8192, "answer");
+            byte[] made =
+                    Answering.encode(
+                            f.id16("task"), f.id16("question"), f.id16("device"), f.bytes("seal_id"),
+                            f.bytes("sealed"));
+            assertArrayEquals(raw, made);
+            return;
+        }
+        Vectors.Case fields = one.inner("fields");
+        if (one.text("type").equals("questions")) {
+            assertEquals(((List<?>) fields.get("questions")).size(), Answering.decode(raw).size());
+            return;
+        }
+        Question read = Question.decode(raw);
+        assertEquals(fields.text("metric"), read.metric);
+        assertEquals(fields.get("releases"), read.releases);
+        assertEquals(fields.integer("light"), read.light);
+        assertEquals(fields.number("noise"), read.noise);
+        assertEquals(fields.number("delta"), read.delta);
+        assertEquals(fields.integer("least"), read.least);
+        assertEquals(fields.integer("most"), read.most);
+        assertEquals(fields.integer("budget"), read.budget);
+        assertEquals(fields.number("asked_at"), read.askedAt);
+        assertEquals(fields.number("ends_at"), read.endsAt);
+        assertEquals(fields.inner("seal_key").text("hex"), Vectors.hex(read.sealKey));
+        List<?> variants = (List<?>) fields.fields.get("variants");
+        assertEquals(variants == null ? 0 : variants.size(), read.variants.size());
+        assertTrue(read.isAnswerable());
+    }
+
+    private static void read(String type, byte[] raw) {
+        if (type.equals("question")) {
+            Question.decode(raw);
+        } else {
+            Answering.decode(raw);
+        }
+    }
+
+    /** Bytes with some of them changed are read or refused, and nothing else happens. */
+    @Test
+    void damagedQuestionsDoNoHarm() {
+        Random random = new Random(12);
+        for (Vectors.Case one : Vectors.cases("codec")) {
+            for (int i = 0; i < 300 && one.text("type").matches("questions?"); i++) {
+                byte[] raw = one.bytes("bytes");
+                for (int j = 0; j <= i % 3; j++) {
+                    raw[random.nextInt(raw.length)] = (byte) random.nextInt();
+                }
+                try {
+                    read(one.text("type"), raw);
+                } catch (FedRapException error) {
+                    assertTrue(error.getMessage().length() > 5);
+                }
+            }
+        }
+    }
+
+    @Test
+    void whatMakesNoSenseIsNotAnswered() {
+        Map<String, Object> solve = Export.map("name", "solve");
+        List<Object> one = java.util.Collections.singletonList(solve);
+        List<Object> two = java.util.Arrays.asList(solve, Export.map("name", "solve", "tau", 3.0));
+        assertTrue(question("variants", two).isAnswerable());
+        assertTrue(!question("variants", one).isAnswerable());
+        List<Object> releases = java.util.Arrays.asList(1L, 2L);
+        assertTrue(question("releases", releases).isAnswerable());
+        assertTrue(!question("releases", releases, "variants", two).isAnswerable());
+        assertTrue(!question("releases", java.util.Arrays.asList(2L, 2L)).isAnswerable());
+    }
+}
