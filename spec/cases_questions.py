@@ -49,7 +49,7 @@ def lists() -> File:
         "those that are not 0. answers: float32 in hex for a share of popular items and a list. "
         "Bytes exactly."
     )
-    given = (("five", [f"item-{n}" for n in range(5)]), ("ten", [f"Stück {n}" for n in range(10)]))
+    given = (("ten", [f"Stück {n}" for n in range(10)]),)
     cases: list[Case] = []
     for comment, items in given:
         question = _question(b"q" * 16, lists=16)
@@ -68,7 +68,7 @@ def lists() -> File:
 
 def _leads() -> list[Case]:
     ranks: tuple[tuple[int | None, int | None], ...] = (
-        (0, 0), (5, 4), (4, 5), (0, 1), (10, 400), (400, 10), (3, None), (None, 3), (70, 9),
+        (0, 0), (5, 4), (4, 5), (10, 400), (400, 10), (3, None), (None, 3),
     )  # fmt: skip
     cases: list[Case] = [
         {
@@ -80,7 +80,7 @@ def _leads() -> list[Case]:
         }
         for before, after in ranks
     ]
-    for comment, given in (("sum", (*ranks, (None, None))), ("sum of more than count", ranks * 3)):
+    for comment, given in (("sum", (*ranks, (None, None))), ("more than count", ((0, 9),) * 21)):
         pair = PairedGains(3)
         for before, after in given:
             pair = pair.with_ranks(before, after)
@@ -100,7 +100,7 @@ def _leads_said() -> list[Case]:
             "comment": "answer", "valid": True, "clip": layout.clip, "mean": mean,
             "answer": pack(layout.vector([None if mean is None else (mean,)], 0)).hex(),
         }
-        for mean in (0.25, -1.0, 0.0, None, -0.3)
+        for mean in (0.25, -1.0, None)
     ]  # fmt: skip
 
 
