@@ -92,6 +92,28 @@ async def test_both_answer_the_same_and_are_summed_up(java: JavaDevices, tmp_pat
         assert 0.05 < result.mean.value < 1
 
 
+@pytest.mark.spec("14.9")
+async def test_both_say_the_same_of_what_their_lists_consist_of(
+    java: JavaDevices, tmp_path: Path
+) -> None:
+    async with world(tmp_path, 2) as w:
+        await twin(java, w, tmp_path)
+        asked = await w.actions.ask(lists=True)
+        w.clock.now += 0.95 * DAY
+        await java.do("twin", "clock", now=w.clock.now)
+        assert await java.do("twin", "answer") == 1
+        assert await w.devices[0].answer_questions_async() == 1
+        mine, theirs = await opened(w, 0)
+        np.testing.assert_allclose(mine, theirs, atol=1e-6)
+        assert mine[3:].sum() == pytest.approx(1)
+        assert await w.devices[1].answer_questions_async() == 1
+        assert len({one.tobytes() for one in await opened(w, 0)}) == 2  # another user's is another
+        w.clock.now += DAY
+        assert await w.served.app[COORDINATOR].sum_up() == 1
+        found = await w.actions.question(asked.id)
+        assert (found.answers, found.lists is not None) == (3, True)
+
+
 async def test_a_java_user_who_did_not_agree_to_it_answers_nothing(
     java: JavaDevices, tmp_path: Path
 ) -> None:

@@ -113,7 +113,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public byte[] questions() {
-        return call("GET", "/v1/questions", new byte[0], Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
+        return call("GET", "/v1/questions?all=1", new byte[0], Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
     }
 
     @Override

@@ -133,6 +133,9 @@ final class Gains {
     double[][] answer(
             Question asked, LocalModel model, List<Interaction> interactions, long[] numbers, long since) {
         double[][] blocks = new double[asked.releases.size()][];
+        if (asked.trial != null) {
+            return blocks; // no staged release was in use here
+        }
         if (asked.variants.isEmpty()) {
             for (int i = 0; i < blocks.length; i++) {
                 blocks[i] = means(sums.get(asked.releases.get(i)), asked.metric);

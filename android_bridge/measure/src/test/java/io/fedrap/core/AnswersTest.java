@@ -2,6 +2,7 @@ package io.fedrap.core;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
@@ -65,7 +66,27 @@ class AnswersTest {
                             ? null
                             : lines.stream().mapToDouble(x -> ((Number) x).doubleValue()).toArray();
         }
-        byte[] made = Question.vector(layout[1], layout[2], gains, (int) one.integer("group"));
+        byte[] made = Question.vector(layout[1], layout[2], 0, false, gains, (int) one.integer("group"));
+        assertEquals(one.text("answer"), Vectors.hex(made));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> whatListsConsistOf() {
+        return Vectors.each("lists", AnswersTest::lists);
+    }
+
+    private static void lists(Vectors.Case one) {
+        List<String> items = new java.util.ArrayList<>();
+        for (Object item : (List<?>) one.get("items")) {
+            items.add((String) item);
+        }
+        double[] lines = Lists.lines(one.number("popular"), items, one.bytes("question"), 16);
+        Map<?, ?> buckets = (Map<?, ?>) one.get("buckets");
+        for (int bucket = 0; bucket < 16; bucket++) {
+            Object share = buckets.get("" + bucket);
+            assertEquals(share == null ? 0.0 : (Double) share, lines[1 + bucket], 1e-12);
+        }
+        byte[] made = Question.vector(1, 0, 16, false, new double[][] {lines}, 0);
         assertEquals(one.text("answer"), Vectors.hex(made));
     }
 
@@ -164,5 +185,21 @@ class AnswersTest {
         assertTrue(question("releases", releases).isAnswerable());
         assertTrue(!question("releases", releases, "variants", two).isAnswerable());
         assertTrue(!question("releases", java.util.Arrays.asList(2L, 2L)).isAnswerable());
+        Map<String, Object> trial = Export.map("rollout", new byte[16], "share", 0.5, "base", 3);
+        for (Object[] alone : new Object[][] {{"lists", 16}, {"trial", trial}}) {
+            String name = (String) alone[0];
+            assertTrue(question(name, alone[1]).isAnswerable());
+            assertTrue(!question(name, alone[1], "light", 3).isAnswerable());
+            assertTrue(!question(name, alone[1], "variants", two).isAnswerable());
+            assertTrue(!question(name, alone[1], "releases", releases).isAnswerable());
+        }
+        assertTrue(!question("lists", 16, "trial", trial).isAnswerable());
+        for (Object bad : new Object[] {7, 1025, "16", null}) {
+            assertThrows(FedRapException.class, () -> question("lists", bad));
+        }
+        for (Object bad : new Object[] {0.0, 1.5, Double.NaN, "all"}) {
+            Map<String, Object> other = Export.map("rollout", new byte[16], "share", bad, "base", 3);
+            assertThrows(FedRapException.class, () -> question("trial", other));
+        }
     }
 }
