@@ -19,7 +19,7 @@ final class Lists {
         LocalModel model;
         List<Recommendation> found;
         synchronized (state) {
-            model = state.model();
+            model = state.inUse();
             if (model == null || model.common.version != asked.releases.get(0) || !model.isTaught()) {
                 return null;
             }

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** answers.json and the questions of codec.json: numbers to 1e-12, bytes exactly. */
+/** answers.json, lists.json, trials.json and the questions of codec.json: numbers to 1e-12, bytes exactly. */
 class AnswersTest {
     @TestFactory
     Stream<DynamicTest> answers() {
@@ -88,6 +88,49 @@ class AnswersTest {
         }
         byte[] made = Question.vector(1, 0, 16, false, new double[][] {lines}, 0);
         assertEquals(one.text("answer"), Vectors.hex(made));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> stagedReleases() {
+        return Vectors.each("trials", AnswersTest::trial);
+    }
+
+    private static void trial(Vectors.Case one) {
+        switch (one.comment().split("[ :]")[0]) {
+            case "lead":
+                double lead = Gains.lead(rank(one.get("before")), rank(one.get("after")));
+                assertEquals(one.number("lead"), lead, 1e-12);
+                return;
+            case "sum":
+                double[] pair = null;
+                for (Object ranks : (List<?>) one.get("ranks")) {
+                    List<?> both = (List<?>) ranks;
+                    pair = Gains.withLead(pair, rank(both.get(0)), rank(both.get(1)));
+                }
+                assertArrayEquals(new double[] {one.integer("count"), one.number("leads")}, pair, 1e-12);
+                assertEquals(one.number("mean"), Gains.meanLead(pair)[0], 1e-12);
+                return;
+            case "answer":
+                double[] mean = one.get("mean") == null ? null : new double[] {one.number("mean")};
+                byte[] made = Question.vector(1, 0, 0, true, new double[][] {mean}, 0);
+                assertEquals(one.text("answer"), Vectors.hex(made));
+                return;
+            case "share":
+                double drawn = Question.uniform(one.bytes("private_key"), "trial ", one.bytes("rollout"));
+                assertEquals(one.number("uniform"), drawn, 1e-12);
+                return;
+            default:
+                Question asked = Question.decode(one.bytes("bytes"));
+                assertTrue(asked.isAnswerable());
+                assertEquals(11, asked.trial.base);
+                assertEquals(0.01, asked.trial.share);
+                assertEquals(one.number("at"), asked.moment(one.bytes("private_key")), 1e-6);
+        }
+    }
+
+    /** Where an item stood; -1 where it was not shown. */
+    private static int rank(Object given) {
+        return given == null ? -1 : ((Long) given).intValue();
     }
 
     static Question question(Object... pairs) {
