@@ -164,6 +164,19 @@ class StagedReleaseTest {
     }
 
     @Test
+    void aLogThatNoLongerShowsItIsAnotherHistory() {
+        try (FedRap device = beside(1.0)) {
+            device.answerQuestions();
+            assertEquals(3L, device.status().release);
+            coordinator.log.remove(3L);
+            coordinator.version = 4; // follows release 2 at once
+            FedRapException error = assertThrows(FedRapException.class, device::sync);
+            assertEquals(FedRapException.Kind.FORKED_LOG, error.kind());
+            assertEquals(3L, device.status().release);
+        }
+    }
+
+    @Test
     void itIsNotTakenForTheFullOne() {
         MadeCoordinator hostile =
                 new MadeCoordinator() {
