@@ -20,9 +20,7 @@ from tests.android.java_build import (
 )
 
 CORE_BYTES = 250_000  # with lines in stack traces
-# The coordinator's step on C; and what devices in Java do not do yet: to compare a staged release,
-# and to say what their lists consist of.
-NOT_FOR_A_DEVICE = {"learn_step", "lists", "trials"}
+NOT_FOR_A_DEVICE = {"learn_step"}  # the coordinator's step on C
 
 
 @pytest.fixture(scope="module")

@@ -131,11 +131,11 @@ final class Authority {
     }
 
     /**
-     * Returns when the release is what the authority signed; null is an authority not known yet.
+     * Its entry, when the release is what the authority signed; null is an authority not known yet.
      *
      * @throws FedRapException SIGNATURE_INVALID: it is not.
      */
-    static void checkRelease(byte[] authority, ReleaseMessage message) {
+    static ReleaseEntry checkRelease(byte[] authority, ReleaseMessage message) {
         ReleaseEntry entry = read(message.entry);
         if (authority != null && !isSignedBy(authority, message.entry)) {
             throw unsigned(entry, "is not signed by the task's authority");
@@ -154,9 +154,10 @@ final class Authority {
         if (!same) {
             throw unsigned(entry, "says something else than was signed");
         }
+        return entry;
     }
 
-    private static FedRapException unsigned(ReleaseEntry entry, String why) {
+    static FedRapException unsigned(ReleaseEntry entry, String why) {
         return new FedRapException(Kind.SIGNATURE_INVALID, "release " + entry.version + " " + why);
     }
 

@@ -32,6 +32,12 @@ final class ConsentedTransport implements Transport {
     }
 
     @Override
+    public byte[] releaseOf(long version) {
+        check.run();
+        return inner.releaseOf(version);
+    }
+
+    @Override
     public List<byte[]> log(long since) {
         check.run();
         return inner.log(since);

@@ -23,6 +23,7 @@ final class DeviceState {
     private static final String ANSWER = "answer/"; // to a question, still to be sent
     private static final String GAINS = "gains"; // what a Measure keeps
     private static final String SINCE = "since";
+    private static final String STAGED = "staged"; // a release, as it came
     private static final String ENROLLING = "enrolling";
     private static final String HIDDEN = "hidden";
     private static final String HEALED = "healed";
@@ -53,6 +54,7 @@ final class DeviceState {
     private byte[] refusedOf = new byte[0]; // which server and token that was
     private ItemList catalogue = ItemList.EMPTY;
     private LocalModel model;
+    private LocalModel staged; // a release beside the full one, for as long as that is held; null: none
     private ItemAttributes attributes = ItemAttributes.NONE;
     private boolean closed;
 
@@ -119,6 +121,7 @@ final class DeviceState {
             SetAside.value(store, ReleaseHeader.HEAD, error);
             SetAside.value(store, "catalogue", error);
         }
+        staged = SetAside.read(store, STAGED, raw -> raw == null || model == null ? null : beside(raw, model));
         attributes = ItemAttributes.loadOrNone(store);
         setAside = SetAside.all(store);
     }
@@ -635,10 +638,57 @@ final class DeviceState {
         put(OUTBOX + round, null, true);
     }
 
-    /** The release in use; null before the first sync. */
+    /** The full release, which rounds are about; null before the first sync. */
     synchronized LocalModel model() {
         checkUsable();
         return model;
+    }
+
+    /** The staged release that is held beside the full one; null: none. */
+    synchronized LocalModel staged() {
+        checkUsable();
+        return staged;
+    }
+
+    /** What is recommended from: a staged release only while the user lets it be measured. */
+    synchronized LocalModel inUse() {
+        checkUsable();
+        return staged != null && mayMeasure() ? staged : model;
+    }
+
+    /**
+     * Use a staged release, whose signature was checked, beside the full one, if that is still held.
+     *
+     * @throws FedRapException BROKEN_MODEL or FORKED_LOG: damaged, of other items, or of another full one.
+     */
+    void adoptStaged(byte[] raw, LocalModel full) {
+        LocalModel fresh = beside(raw, full);
+        synchronized (this) {
+            checkUsable();
+            if (model == full) {
+                commitRelease(new LinkedHashMap<>(), raw);
+                staged = fresh;
+            }
+        }
+    }
+
+    private LocalModel beside(byte[] raw, LocalModel full) {
+        ReleaseMessage message = ReleaseMessage.decode(raw, raw.length);
+        Authority.checkLeads(full.header.entry, Collections.singletonList(message.entry));
+        if (message.size != full.common.size()) {
+            throw FedRapException.broken("a staged release of other items than the full one");
+        }
+        return new LocalModel(
+                new ReleaseHeader(message), SharedMatrix.of(message), catalogue(), full.ids, kinds);
+    }
+
+    /** What was recorded by now, and not looked at, counts under no later release. */
+    private void commitRelease(Map<String, byte[]> values, byte[] besideIt) {
+        long newest = Math.max(since, history.newest(null));
+        values.put(SINCE, StateCodec.list(newest));
+        values.put(STAGED, besideIt);
+        store.commit(values, true);
+        since = newest;
     }
 
     synchronized ItemList catalogue() {
@@ -688,12 +738,10 @@ final class DeviceState {
             if (model != old) {
                 return; // these are changes to a C that is not there any more
             }
-            long newest = Math.max(since, history.newest(null));
-            values.put(SINCE, StateCodec.list(newest));
-            store.commit(values, true);
+            commitRelease(values, null); // a staged one was promoted or taken back
             model = fresh;
             catalogue = items;
-            since = newest;
+            staged = null;
         }
     }
 

@@ -251,7 +251,7 @@ public final class FedRap implements Closeable {
     /** The best items for this user, best first, as the wish has it. */
     public @NonNull List<Recommendation> recommend(Wish wish) {
         Arguments.present("wish", wish, "a Wish is expected");
-        LocalModel model = state.model();
+        LocalModel model = state.inUse();
         if (model == null || wish.n <= 0) {
             return Collections.emptyList();
         }
@@ -264,7 +264,7 @@ public final class FedRap implements Closeable {
      */
     public @NonNull Because because(String item) {
         Arguments.item("item", item);
-        LocalModel model = state.model();
+        LocalModel model = state.inUse();
         List<Reason> found = new ArrayList<>();
         if (model != null) {
             for (Reason one : model.reasons(state.interactions(), item)) {
@@ -289,7 +289,7 @@ public final class FedRap implements Closeable {
      */
     public @NonNull Map<String, String> attributes(String item) {
         Arguments.item("item", item);
-        LocalModel model = state.model();
+        LocalModel model = state.inUse();
         return model == null
                 ? Collections.<String, String>emptyMap()
                 : state.attributes().of(model.ids.row(item));
@@ -300,7 +300,7 @@ public final class FedRap implements Closeable {
      * is hidden or retired. Offline, and the same for every user.
      */
     public @NonNull List<String> popular(int n) {
-        LocalModel model = state.model();
+        LocalModel model = state.inUse();
         return model == null || n <= 0
                 ? Collections.<String>emptyList()
                 : model.popular(n, state.hidden());
@@ -311,7 +311,7 @@ public final class FedRap implements Closeable {
      * retired. Offline, and the same for every user; empty where the task has no trend, or noise drowns it.
      */
     public @NonNull List<String> trending(int n) {
-        LocalModel model = state.model();
+        LocalModel model = state.inUse();
         return model == null || n <= 0
                 ? Collections.<String>emptyList()
                 : model.trending(n, state.hidden());
@@ -320,7 +320,7 @@ public final class FedRap implements Closeable {
     /** The n items most like this one in what everybody taught C. Offline. */
     public @NonNull List<Similar> similarItems(String item, int n) {
         Arguments.item("item", item);
-        LocalModel model = state.model();
+        LocalModel model = state.inUse();
         return model == null || n <= 0 ? Collections.<Similar>emptyList() : model.similar(item, n);
     }
 

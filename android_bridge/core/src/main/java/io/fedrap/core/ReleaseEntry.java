@@ -13,6 +13,7 @@ final class ReleaseEntry {
     final byte[] model;
     final byte[] withheld; // SHA-256 of the bytes that say which rows are withheld
     final byte[] before; // digest of the entry before it; zeros for the first
+    final byte[] staged; // the roll-out that it is staged by; empty: it is for every device
 
     private ReleaseEntry(Fields fields) {
         task = fields.id16("task");
@@ -26,6 +27,7 @@ final class ReleaseEntry {
         model = fields.digest("model");
         withheld = fields.digest("withheld");
         before = fields.digest("before");
+        staged = fields.bytes("staged", 16, 16, new byte[0]);
     }
 
     /** Throws as {@link Fields#ofMessage}. */

@@ -47,7 +47,7 @@ final class ReleaseSync {
     }
 
     /** The entry of the release in use, where this authority signed it; otherwise nothing. */
-    private static byte[] trusted(LocalModel inUse, byte[] authority) {
+    static byte[] trusted(LocalModel inUse, byte[] authority) {
         byte[] entry = inUse == null ? new byte[0] : inUse.header.entry;
         boolean good = entry.length > 0 && (authority == null || Authority.isSignedBy(authority, entry));
         return good ? entry : new byte[0];
@@ -63,8 +63,15 @@ final class ReleaseSync {
         if (credentials != null && !Arrays.equals(message.task, credentials.task)) {
             throw FedRapException.broken("a release of another task");
         }
-        Authority.checkRelease(authority, message);
+        ReleaseEntry entry = Authority.checkRelease(authority, message);
+        if (entry.staged.length > 0) {
+            throw Authority.unsigned(entry, "is staged, and not for every device");
+        }
         byte[] held = trusted(inUse, authority);
+        LocalModel staged = state.staged();
+        if (held.length > 0 && staged != null) {
+            held = staged.header.entry; // what was seen of the log since
+        }
         boolean known = Arrays.equals(Authority.digest(held), Authority.digest(message.entry));
         if (held.length > 0 && !known) {
             checkFollows(transport, held, message.entry);

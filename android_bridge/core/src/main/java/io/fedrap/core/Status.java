@@ -67,7 +67,7 @@ public final class Status {
 
     Status(DeviceState state, Config config, String blockedBy, StoreReset storeReset) {
         java.util.List<Ledger.Entry> entries = state.entries();
-        LocalModel model = state.model();
+        LocalModel model = state.inUse();
         this.consented = state.consented();
         this.fetching = state.fetching();
         this.hidden = state.hidden().size();

@@ -18,6 +18,9 @@ interface Transport {
     /** The latest release, or what makes it out of version {@code have}; null when that is it. */
     ReleaseMessage release(Long have);
 
+    /** The bytes of one version of C, whole; also of one that is staged. The device itself checks them. */
+    byte[] releaseOf(long version);
+
     /** The signed entries of the releases beyond version {@code since}. */
     List<byte[]> log(long since);
 

@@ -55,6 +55,11 @@ final class UrlTransport implements Transport {
     }
 
     @Override
+    public byte[] releaseOf(long version) {
+        return zipped("/v1/releases/" + version, http.largest());
+    }
+
+    @Override
     public List<byte[]> log(long since) {
         String path = "/v1/log?since=" + since;
         byte[] raw = call("GET", path, new byte[0], Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
@@ -67,9 +72,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public ItemList catalogue(long start) {
-        Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
-        String path = "/v1/catalogue?start=" + start;
-        byte[] raw = call("GET", path, new byte[0], headers, http.largest(), 0).body;
+        byte[] raw = zipped("/v1/catalogue?start=" + start, http.largest());
         try {
             return ItemList.decode(raw, http.largest());
         } catch (FedRapException error) {
@@ -79,9 +82,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public byte[][] attributes() {
-        Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
-        byte[] raw =
-                call("GET", "/v1/attributes", new byte[0], headers, Fields.MAX_BYTES, 0).body;
+        byte[] raw = zipped("/v1/attributes", Fields.MAX_BYTES);
         try {
             return AttributesEntry.message(raw);
         } catch (FedRapException error) {
@@ -91,9 +92,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public byte[] attributePage(byte[] digest) {
-        Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
-        String path = "/v1/attributes/" + Bytes.hex(digest);
-        return call("GET", path, new byte[0], headers, AttributesEntry.PAGE_BYTES, 0).body;
+        return zipped("/v1/attributes/" + Bytes.hex(digest), AttributesEntry.PAGE_BYTES);
     }
 
     @Override
@@ -113,7 +112,7 @@ final class UrlTransport implements Transport {
 
     @Override
     public byte[] questions() {
-        return call("GET", "/v1/questions", new byte[0], Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
+        return call("GET", "/v1/questions?all=1", new byte[0], Collections.emptyMap(), Fields.MAX_BYTES, 0).body;
     }
 
     @Override
@@ -143,6 +142,12 @@ final class UrlTransport implements Transport {
     @Override
     public void close() {
         http.close();
+    }
+
+    /** The same for everybody, and large. */
+    private byte[] zipped(String path, int limit) {
+        Map<String, String> headers = Collections.singletonMap("Accept-Encoding", "gzip");
+        return call("GET", path, new byte[0], headers, limit, 0).body;
     }
 
     private byte[] signed(Signer signer, String path, byte[] body, double wait) {

@@ -39,6 +39,8 @@ class MadeCoordinator implements Transport {
     long attributesVersion = 1;
     boolean spoil; // pages of attributes
     byte[] trend = new byte[0]; // of the release
+    byte[] rollout; // what the release after the latest is staged by; null: there is none
+    private byte[] staging; // while that one is made
 
     MadeCoordinator() {
         method.put("name", "solve");
@@ -105,6 +107,9 @@ class MadeCoordinator implements Transport {
         Map.Entry<Long, byte[]> last = log.lowerEntry(version);
         entry.put("withheld", Bytes.sha256(new byte[0]));
         entry.put("before", last == null ? new byte[32] : Authority.digest(last.getValue()));
+        if (staging != null) {
+            entry.put("staged", staging);
+        }
         byte[] raw = MsgPack.encode(entry);
         byte[] prefix = "fedrap/1 release-entry\n".getBytes(StandardCharsets.US_ASCII);
         byte[] made = Bytes.join(Signer.sign(authority.getPrivate(), Bytes.join(prefix, raw)), raw);
@@ -135,11 +140,33 @@ class MadeCoordinator implements Transport {
         return have != null && have == version ? null : ReleaseMessage.decode(rawRelease(), Integer.MAX_VALUE);
     }
 
+    @Override
+    public byte[] releaseOf(long wanted) {
+        called("staged");
+        if (rollout == null || wanted != version + 1) {
+            throw refusal("not-found", null);
+        }
+        return rawStaged();
+    }
+
+    /** The release after the latest, which is for some devices only. */
+    byte[] rawStaged() {
+        rawRelease(); // its entry comes first
+        version++;
+        staging = rollout;
+        try {
+            return rawRelease();
+        } finally {
+            version--;
+            staging = null;
+        }
+    }
+
     /** The bytes of the latest release. */
     byte[] rawRelease() {
         double[] numbers = new double[SIZE * DIM];
         for (int i = 0; i < numbers.length; i++) {
-            numbers[i] = Math.sin(i + version);
+            numbers[i] = Math.sin(staging == null ? i + version : i * i); // a staged one ranks otherwise
         }
         QuantizedRows items = QuantizedRows.of(numbers, DIM, null);
         byte[] all = items.values;

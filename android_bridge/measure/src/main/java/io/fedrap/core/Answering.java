@@ -12,6 +12,9 @@ import java.util.Map;
  * that only it can compute, whatever it has to say by then: neither the fact nor the hour of an answer tells
  * anything about the user. The ledger's entry and the bytes are kept before anything leaves, and the same
  * bytes are sent again after a crash.
+ *
+ * <p>A question of a staged release is answered by all devices as well; those in its share, which each draws for
+ * itself, fetch that release and use it beside the full one until a newer full one comes.
  */
 final class Answering {
     private final DeviceState state;
@@ -37,8 +40,12 @@ final class Answering {
         }
         int answered = 0;
         for (Signed signed : signed(transport.questions())) {
-            Question question = due(signed);
-            if (question != null) {
+            Question question = opened(signed);
+            if (question == null) {
+                continue;
+            }
+            join(question);
+            if (isDue(question)) {
                 byte[] body = sealed(question, credentials.device, Measuring.answer(state, question));
                 if (!state.commitAnswer(entry(question, state.now()), body)) {
                     break;
@@ -50,8 +57,8 @@ final class Answering {
         return answered;
     }
 
-    /** The question, if this device answers it now; otherwise null. */
-    private Question due(Signed signed) {
+    /** The question, if it is for this device at all; otherwise null. */
+    private Question opened(Signed signed) {
         byte[] raw = Authority.open(authority, signed, "question");
         Question question;
         try {
@@ -59,13 +66,58 @@ final class Answering {
         } catch (FedRapException error) {
             throw Authority.notRead(error);
         }
+        boolean open = Arrays.equals(question.task, credentials.task) && state.now() < question.endsAt;
+        return open && question.isAnswerable() ? question : null;
+    }
+
+    /** Does this device answer it now? */
+    private boolean isDue(Question question) {
         double now = state.now();
-        boolean open = Arrays.equals(question.task, credentials.task) && now < question.endsAt;
-        boolean mine =
-                open
-                        && question.isAnswerable()
-                        && whyNot(state.entries(), question, floor, now) == null;
-        return mine && now >= question.moment(credentials.secret) ? question : null;
+        return whyNot(state.entries(), question, floor, now) == null
+                && now >= question.moment(credentials.secret);
+    }
+
+    /**
+     * Where this device is in the share of a staged release, fetch that and use it (14.7).
+     *
+     * @throws FedRapException BROKEN_MODEL, SIGNATURE_INVALID, FORKED_LOG: it is not what the authority staged.
+     */
+    private void join(Question question) {
+        Question.Trial trial = question.trial;
+        long version = question.releases.get(0);
+        LocalModel staged = state.staged();
+        if (trial == null || staged != null && staged.common.version == version) {
+            return;
+        }
+        LocalModel full = state.model();
+        boolean beside =
+                ReleaseSync.trusted(full, authority).length > 0 && full.common.version == trial.base;
+        if (!beside || !trial.has(credentials.secret)) { // the next sync may bring the one that it stands beside
+            return;
+        }
+        byte[] raw;
+        try {
+            raw = transport.releaseOf(version);
+        } catch (UpdateRefused refused) {
+            if (refused.is("not-found")) { // it ended a moment ago
+                return;
+            }
+            throw refused;
+        }
+        ReleaseMessage message;
+        try {
+            message = ReleaseMessage.decode(raw, raw.length);
+        } catch (FedRapException error) {
+            throw Authority.notRead(error);
+        }
+        if (message.isDelta() || message.version != version || !Arrays.equals(message.task, credentials.task)) {
+            throw FedRapException.broken("another release than the one that is staged");
+        }
+        ReleaseEntry entry = Authority.checkRelease(authority, message);
+        if (!Arrays.equals(entry.staged, trial.rollout)) {
+            throw Authority.unsigned(entry, "is not staged by this roll-out");
+        }
+        state.adoptStaged(raw, full);
     }
 
     /** Until the coordinator has said yes or a final no, the bytes are kept. */

@@ -1,6 +1,7 @@
 package io.fedrap.core;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -10,46 +11,54 @@ import java.util.Map;
  *
  * <p>Every interaction is looked at once, under the release that was in use when it was recorded and before
  * another is adopted, with the history as it was before it: no list ever knew its answer. What is kept are
- * a few sums for each of the last releases; they leave only in answers to questions.
+ * a few sums for each of the last releases; they leave only in answers to questions. Where a staged release is
+ * in use beside the full one, each interaction is looked at under both.
  */
 final class Gains {
     static final int MOST_COUNTED = 20; // interactions under one release: no device is a crowd
     private static final int KEPT_RELEASES = 8;
+    private static final int KEPT_PAIRS = 2;
+    private static final double LEAD_BITS = 2.0; // a rank that is four times another is as far apart as counts
     private static final int LINES = 4; // metrics, in the order of Question.METRICS
 
     private final long mark; // number of the last interaction that was looked at
     private final Map<Long, double[]> sums; // by release: how many, own and popular of each metric
+    private final Map<Long, double[]> pairs; // by staged release: how many, and their leads
 
-    private Gains(long mark, Map<Long, double[]> sums) {
+    private Gains(long mark, Map<Long, double[]> sums, Map<Long, double[]> pairs) {
         this.mark = mark;
         this.sums = sums;
+        this.pairs = pairs;
     }
 
     /** As {@link #encode} wrote it, or none. */
     static Gains decode(byte[] raw) {
         List<?> parts = StateCodec.list(raw);
         Map<Long, double[]> sums = new LinkedHashMap<>();
+        Map<Long, double[]> pairs = new LinkedHashMap<>();
         for (int i = 1; i < parts.size(); i++) {
             List<?> one = (List<?>) parts.get(i);
-            double[] numbers = new double[1 + 2 * LINES];
+            double[] numbers = new double[one.size() - 1];
             for (int j = 0; j < numbers.length; j++) {
                 numbers[j] = (Double) one.get(1 + j);
             }
-            sums.put((Long) one.get(0), numbers);
+            (numbers.length == 2 ? pairs : sums).put((Long) one.get(0), numbers);
         }
-        return new Gains(parts.isEmpty() ? -1 : (Long) parts.get(0), sums);
+        return new Gains(parts.isEmpty() ? -1 : (Long) parts.get(0), sums, pairs);
     }
 
     byte[] encode() {
         List<Object> parts = new ArrayList<>();
         parts.add(mark);
-        for (Map.Entry<Long, double[]> one : sums.entrySet()) {
-            List<Object> numbers = new ArrayList<>();
-            numbers.add(one.getKey());
-            for (double number : one.getValue()) {
-                numbers.add(number);
+        for (Map<Long, double[]> some : Arrays.asList(sums, pairs)) {
+            for (Map.Entry<Long, double[]> one : some.entrySet()) {
+                List<Object> numbers = new ArrayList<>();
+                numbers.add(one.getKey());
+                for (double number : one.getValue()) {
+                    numbers.add(number);
+                }
+                parts.add(numbers);
             }
-            parts.add(numbers);
         }
         return MsgPack.encode(parts);
     }
@@ -74,6 +83,30 @@ final class Gains {
         return more;
     }
 
+    /** By how much the later of two releases had an item further up, in [-1, 1]; -1: it does not show it. */
+    static double lead(int before, int after) {
+        if (before < 0 || after < 0) {
+            return (before < 0 ? 1 : 0) - (after < 0 ? 1 : 0);
+        }
+        double bits = StrictMath.log((before + 2.0) / (after + 2.0)) / StrictMath.log(2);
+        return Math.max(-1.0, Math.min(1.0, bits / LEAD_BITS));
+    }
+
+    /** One more interaction, with these ranks; the same where no more count or neither shows its item. */
+    static double[] withLead(double[] pair, int before, int after) {
+        double[] more = pair == null ? new double[2] : pair.clone();
+        if (more[0] < MOST_COUNTED && (before >= 0 || after >= 0)) {
+            more[0]++;
+            more[1] += lead(before, after);
+        }
+        return more;
+    }
+
+    /** The mean lead; null where nothing was counted. */
+    static double[] meanLead(double[] pair) {
+        return pair == null || pair[0] == 0 ? null : new double[] {pair[1] / pair[0]};
+    }
+
     /** The means of a metric, own and popular; null where nothing was counted. */
     static double[] means(double[] sums, String metric) {
         int place = 1 + Question.METRICS.indexOf(metric);
@@ -85,10 +118,12 @@ final class Gains {
     /**
      * With all interactions looked at that were not; the same object where there was none.
      *
+     * @param full the full release; another than {@code model}, which is in use, where that is a staged one
      * @param since what was recorded before the release in use was adopted, and not looked at by then, never
      *     counts
      */
-    Gains measured(LocalModel model, List<Interaction> interactions, long[] numbers, long since) {
+    Gains measured(
+            LocalModel model, LocalModel full, List<Interaction> interactions, long[] numbers, long since) {
         long after = Math.max(mark, since);
         long newest = after;
         for (long number : numbers) {
@@ -97,33 +132,60 @@ final class Gains {
         if (newest == after) {
             return this;
         }
-        Map<Long, double[]> all = new LinkedHashMap<>(sums);
-        double[] mine = all.remove(model.common.version);
-        for (int[] ranks : ranks(model, model.header.scoring, interactions, numbers, after, 2 * MOST_COUNTED)) {
-            mine = with(mine, ranks[0], ranks[1]);
+        long version = model.common.version;
+        double[] mine = sums.containsKey(version) ? sums.get(version) : new double[1 + 2 * LINES];
+        double[] pair = pairs.get(version);
+        for (int place : fresh(numbers, after, 2 * MOST_COUNTED)) {
+            if (mine[0] == MOST_COUNTED) {
+                break;
+            }
+            List<Interaction> before = interactions.subList(0, place);
+            int[] ranks = ranks(model, model.header.scoring, before, interactions.get(place));
+            if (ranks != null) {
+                mine = with(mine, ranks[0], ranks[1]);
+            }
+            if (full != model) {
+                int[] other = ranks(full, full.header.scoring, before, interactions.get(place));
+                pair = withLead(pair, other == null ? -1 : other[0], ranks == null ? -1 : ranks[0]);
+            }
         }
-        all.put(model.common.version, mine == null ? new double[1 + 2 * LINES] : mine);
-        while (all.size() > KEPT_RELEASES) {
+        return new Gains(
+                newest, newest(sums, version, mine, KEPT_RELEASES), newest(pairs, version, pair, KEPT_PAIRS));
+    }
+
+    /** With the numbers of one more release, of which those of the newest are kept. */
+    private static Map<Long, double[]> newest(
+            Map<Long, double[]> known, long version, double[] numbers, int most) {
+        Map<Long, double[]> all = new LinkedHashMap<>(known);
+        all.remove(version);
+        if (numbers != null) {
+            all.put(version, numbers);
+        }
+        while (all.size() > most) {
             all.remove(all.keySet().iterator().next());
         }
-        return new Gains(newest, all);
+        return all;
+    }
+
+    /** Places of the newest interactions after one, oldest first. */
+    private static List<Integer> fresh(long[] numbers, long after, int most) {
+        List<Integer> places = new ArrayList<>();
+        for (int place = 0; place < numbers.length; place++) {
+            if (numbers[place] > after) {
+                places.add(place);
+            }
+        }
+        return places.subList(Math.max(0, places.size() - most), places.size());
     }
 
     /** Of the newest interactions after one, where their items stood before anybody knew of them. */
     private static List<int[]> ranks(
-            LocalModel model, Scoring scoring, List<Interaction> interactions, long[] numbers, long after,
-            int most) {
-        int left = 0;
-        for (long number : numbers) {
-            left += number > after ? 1 : 0;
-        }
+            LocalModel model, Scoring scoring, List<Interaction> interactions, long[] numbers, long after) {
         List<int[]> found = new ArrayList<>();
-        for (int place = 0; place < numbers.length && found.size() < MOST_COUNTED; place++) {
-            if (numbers[place] > after && left-- <= most) {
-                int[] ranks = ranks(model, scoring, interactions.subList(0, place), interactions.get(place));
-                if (ranks != null) {
-                    found.add(ranks);
-                }
+        for (int place : fresh(numbers, after, MOST_COUNTED)) {
+            int[] ranks = ranks(model, scoring, interactions.subList(0, place), interactions.get(place));
+            if (ranks != null) {
+                found.add(ranks);
             }
         }
         return found;
@@ -133,6 +195,10 @@ final class Gains {
     double[][] answer(
             Question asked, LocalModel model, List<Interaction> interactions, long[] numbers, long since) {
         double[][] blocks = new double[asked.releases.size()][];
+        if (asked.trial != null) {
+            blocks[0] = meanLead(pairs.get(asked.releases.get(0)));
+            return blocks;
+        }
         if (asked.variants.isEmpty()) {
             for (int i = 0; i < blocks.length; i++) {
                 blocks[i] = means(sums.get(asked.releases.get(i)), asked.metric);
@@ -152,7 +218,7 @@ final class Gains {
             if (!model.header.scoring.isSolve() || !scoring.isSolve() || !model.fits(scoring)) {
                 return null;
             }
-            List<int[]> ranks = ranks(model, scoring, interactions, numbers, since, MOST_COUNTED);
+            List<int[]> ranks = ranks(model, scoring, interactions, numbers, since);
             if (ranks.isEmpty()) {
                 return null;
             }

@@ -11,12 +11,14 @@ public final class Measuring extends Measure {
     @Override
     void look(DeviceState state) {
         LocalModel model;
+        LocalModel full;
         List<Interaction> all;
         long[] numbers;
         long since;
         byte[] kept;
         synchronized (state) {
-            model = state.model();
+            model = state.inUse();
+            full = state.model();
             if (model == null || !state.mayMeasure()) {
                 return;
             }
@@ -26,9 +28,9 @@ public final class Measuring extends Measure {
             kept = state.measured();
         }
         Gains before = Gains.decode(kept);
-        Gains found = before.measured(model, all, numbers, since);
+        Gains found = before.measured(model, full, all, numbers, since);
         synchronized (state) { // what was forgotten or adopted meanwhile wins
-            if (found != before && state.model() == model && state.since() == since) {
+            if (found != before && state.inUse() == model && state.since() == since) {
                 state.keepMeasured(found.encode());
             }
         }
@@ -51,6 +53,9 @@ public final class Measuring extends Measure {
         long[] numbers;
         long since;
         Gains gains;
+        if (question.lists > 0) {
+            return question.answer(new double[][] {Lists.of(state, question)}, 0);
+        }
         synchronized (state) {
             model = state.model();
             all = state.interactions();

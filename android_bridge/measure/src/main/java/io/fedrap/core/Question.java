@@ -10,13 +10,15 @@ import java.util.List;
  * (clauses 14).
  *
  * <p>Without variants it is about the gains that devices had under these releases; with them about what
- * each of these scorings would have given under the one release.
+ * each of these scorings would have given under the one release; with a trial about the lead of the one
+ * release, which is staged; with lists about what lists consist of under the one release.
  */
 final class Question {
     static final List<String> METRICS = Arrays.asList("hr10", "ndcg10", "ndcg", "mrr");
     private static final int MOST_RELEASES = 8;
     private static final int MOST_VARIANTS = 16;
     private static final double LATEST = 0.9; // of its time, at which the last devices answer
+    private static final double TRIED = 0.6; // before which none speaks of a staged release: it has to be used
     private static final double ROUGH = 0.25; // p: squares need not be exact, and weigh little
 
     final byte[] task;
@@ -24,6 +26,8 @@ final class Question {
     final String metric;
     final List<Long> releases = new ArrayList<>();
     final List<Scoring> variants = new ArrayList<>(); // the one in force first; empty: none
+    final Trial trial; // null: none
+    final int lists; // buckets that items of lists fall into; 0: it is not about lists
     final long light; // interactions of light users, who are summed apart; 0: one group
     final double noise; // z, standard deviation of the sum's noise / S
     final double delta;
@@ -54,6 +58,8 @@ final class Question {
                 variants.add(Scoring.from(one));
             }
         }
+        trial = f.asMap().containsKey("trial") ? new Trial(f.inner("trial")) : null;
+        lists = f.asMap().containsKey("lists") ? (int) f.integer("lists", 8, 1024) : 0;
         light = f.integer("light", 0, 1_000_000, 0);
         noise = f.number("noise", 0, 1e4);
         delta = f.number("delta", Double.MIN_VALUE, Math.nextDown(1.0));
@@ -69,59 +75,101 @@ final class Question {
         }
     }
 
+    /** A release that is staged to a share of the devices, each of which draws whether it is in it. */
+    static final class Trial {
+        final byte[] rollout;
+        final double share;
+        final long base; // the full release that it stands beside
+
+        private Trial(Fields f) {
+            rollout = f.id16("rollout");
+            share = f.number("share", Double.MIN_VALUE, 1);
+            base = f.count("base");
+        }
+
+        /** Is the device of this key among them? The same at each larger share. */
+        boolean has(byte[] secret) {
+            return uniform(secret, "trial ", rollout) < share;
+        }
+    }
+
     /** Throws as {@link Fields#ofMessage}. */
     static Question decode(byte[] raw) {
         return new Question(Fields.ofMessage(raw, Fields.MAX_BYTES, "question"));
     }
 
-    /** Can this version lay out an answer at all? Candidates are two or more, of one release. */
+    /**
+     * Can this version lay out an answer at all? Candidates are two or more, of one release; a trial and a
+     * look at lists are of one release and of it alone.
+     */
     boolean isAnswerable() {
+        if (trial != null || lists > 0) {
+            boolean both = trial != null && lists > 0;
+            return !both && variants.isEmpty() && light == 0 && releases.size() == 1;
+        }
         boolean named = new HashSet<>(releases).size() == releases.size();
         return named && (variants.isEmpty() || variants.size() > 1 && releases.size() == 1);
     }
 
     /** What a device with these gains says, for each block those of its lines or null; float32. */
     byte[] answer(double[][] gains, int recorded) {
+        if (trial != null || lists > 0) {
+            return vector(1, 0, lists, trial != null, gains, 0);
+        }
         int groups = light > 0 ? 2 : 1;
         int compared = variants.isEmpty() ? 1 : variants.size() - 1;
-        return vector(groups, compared, gains, light > 0 && recorded > light ? 1 : 0);
+        return vector(groups, compared, 0, false, gains, light > 0 && recorded > light ? 1 : 0);
     }
 
-    /** p, g, p g^2, then d = g_i - g and p d^2 of each line compared; zeros elsewhere (14.3). */
-    static byte[] vector(int groups, int compared, double[][] gains, int group) {
-        int width = 3 + 2 * compared;
+    /**
+     * p, g, p g^2, then d = g_i - g and p d^2 of each line compared, then the shares of buckets (14.9); zeros
+     * elsewhere (14.3). Gains are in [0, 1], or where they are differences themselves in [-1, 1].
+     */
+    static byte[] vector(
+            int groups, int compared, int buckets, boolean signed, double[][] gains, int group) {
+        int width = 3 + 2 * compared + buckets;
+        double lowest = signed ? -1.0 : 0.0;
         float[] out = new float[gains.length * groups * width];
         for (int block = 0; block < gains.length; block++) {
             if (gains[block] != null) {
                 int at = (block * groups + group) * width;
-                double first = bounded(gains[block][0]);
+                double first = bounded(lowest, gains[block][0]);
                 out[at++] = (float) ROUGH;
                 out[at++] = (float) first;
                 out[at++] = (float) (ROUGH * first * first);
                 for (int line = 1; line <= compared; line++) {
-                    double more = bounded(gains[block][line]) - first;
+                    double more = bounded(lowest, gains[block][line]) - first;
                     out[at++] = (float) more;
                     out[at++] = (float) (ROUGH * (more * more));
+                }
+                for (int bucket = 1; bucket <= buckets; bucket++) {
+                    out[at++] = (float) gains[block][compared + bucket];
                 }
             }
         }
         return Bytes.bytes(out);
     }
 
-    private static double bounded(double gain) {
-        return Math.max(0.0, Math.min(1.0, gain));
+    private static double bounded(double lowest, double gain) {
+        return Math.max(lowest, Math.min(1.0, gain));
     }
 
     /** When the device of this key answers, in seconds since 1970: spread evenly, told to nobody. */
     double moment(byte[] secret) {
-        byte[] info = Bytes.join(Bytes.ascii("fedrap/1 sampling question "), question);
+        double first = trial == null ? 0.0 : TRIED;
+        double place = first + (LATEST - first) * uniform(secret, "question ", question);
+        return askedAt + place * (endsAt - askedAt);
+    }
+
+    /** In [0, 1): what the device of this key draws for that, always the same. */
+    static double uniform(byte[] secret, String what, byte[] id) {
+        byte[] info = Bytes.join(Bytes.ascii("fedrap/1 sampling " + what), id);
         byte[] derived = Hkdf.expand(Hkdf.extract(new byte[0], secret), info, 44);
         int[] state = Bytes.integers(Bytes.join(Bytes.ascii("expand 32-byte k"), derived));
         int[] start = new int[16]; // key and nonce, with the counter 0 between them
         System.arraycopy(state, 0, start, 0, 12);
         System.arraycopy(state, 12, start, 13, 3);
-        double x = RoundShare.fractions(Arrays.copyOf(Bytes.bytes(chacha(start)), 8))[0];
-        return askedAt + LATEST * x * (endsAt - askedAt);
+        return RoundShare.fractions(Arrays.copyOf(Bytes.bytes(chacha(start)), 8))[0];
     }
 
     /** A block of ChaCha20 (RFC 8439, 2.3); Android has it from API 28 on. */

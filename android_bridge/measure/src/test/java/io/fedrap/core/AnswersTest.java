@@ -2,6 +2,7 @@ package io.fedrap.core;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
@@ -12,7 +13,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** answers.json and the questions of codec.json: numbers to 1e-12, bytes exactly. */
+/** answers.json, lists.json, trials.json and the questions of codec.json: numbers to 1e-12, bytes exactly. */
 class AnswersTest {
     @TestFactory
     Stream<DynamicTest> answers() {
@@ -65,8 +66,71 @@ class AnswersTest {
                             ? null
                             : lines.stream().mapToDouble(x -> ((Number) x).doubleValue()).toArray();
         }
-        byte[] made = Question.vector(layout[1], layout[2], gains, (int) one.integer("group"));
+        byte[] made = Question.vector(layout[1], layout[2], 0, false, gains, (int) one.integer("group"));
         assertEquals(one.text("answer"), Vectors.hex(made));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> whatListsConsistOf() {
+        return Vectors.each("lists", AnswersTest::lists);
+    }
+
+    private static void lists(Vectors.Case one) {
+        List<String> items = new java.util.ArrayList<>();
+        for (Object item : (List<?>) one.get("items")) {
+            items.add((String) item);
+        }
+        double[] lines = Lists.lines(one.number("popular"), items, one.bytes("question"), 16);
+        Map<?, ?> buckets = (Map<?, ?>) one.get("buckets");
+        for (int bucket = 0; bucket < 16; bucket++) {
+            Object share = buckets.get("" + bucket);
+            assertEquals(share == null ? 0.0 : (Double) share, lines[1 + bucket], 1e-12);
+        }
+        byte[] made = Question.vector(1, 0, 16, false, new double[][] {lines}, 0);
+        assertEquals(one.text("answer"), Vectors.hex(made));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> stagedReleases() {
+        return Vectors.each("trials", AnswersTest::trial);
+    }
+
+    private static void trial(Vectors.Case one) {
+        switch (one.comment().split("[ :]")[0]) {
+            case "lead":
+                double lead = Gains.lead(rank(one.get("before")), rank(one.get("after")));
+                assertEquals(one.number("lead"), lead, 1e-12);
+                return;
+            case "sum":
+                double[] pair = null;
+                for (Object ranks : (List<?>) one.get("ranks")) {
+                    List<?> both = (List<?>) ranks;
+                    pair = Gains.withLead(pair, rank(both.get(0)), rank(both.get(1)));
+                }
+                assertArrayEquals(new double[] {one.integer("count"), one.number("leads")}, pair, 1e-12);
+                assertEquals(one.number("mean"), Gains.meanLead(pair)[0], 1e-12);
+                return;
+            case "answer":
+                double[] mean = one.get("mean") == null ? null : new double[] {one.number("mean")};
+                byte[] made = Question.vector(1, 0, 0, true, new double[][] {mean}, 0);
+                assertEquals(one.text("answer"), Vectors.hex(made));
+                return;
+            case "share":
+                double drawn = Question.uniform(one.bytes("private_key"), "trial ", one.bytes("rollout"));
+                assertEquals(one.number("uniform"), drawn, 1e-12);
+                return;
+            default:
+                Question asked = Question.decode(one.bytes("bytes"));
+                assertTrue(asked.isAnswerable());
+                assertEquals(11, asked.trial.base);
+                assertEquals(0.01, asked.trial.share);
+                assertEquals(one.number("at"), asked.moment(one.bytes("private_key")), 1e-6);
+        }
+    }
+
+    /** Where an item stood; -1 where it was not shown. */
+    private static int rank(Object given) {
+        return given == null ? -1 : ((Long) given).intValue();
     }
 
     static Question question(Object... pairs) {
@@ -164,5 +228,21 @@ class AnswersTest {
         assertTrue(question("releases", releases).isAnswerable());
         assertTrue(!question("releases", releases, "variants", two).isAnswerable());
         assertTrue(!question("releases", java.util.Arrays.asList(2L, 2L)).isAnswerable());
+        Map<String, Object> trial = Export.map("rollout", new byte[16], "share", 0.5, "base", 3);
+        for (Object[] alone : new Object[][] {{"lists", 16}, {"trial", trial}}) {
+            String name = (String) alone[0];
+            assertTrue(question(name, alone[1]).isAnswerable());
+            assertTrue(!question(name, alone[1], "light", 3).isAnswerable());
+            assertTrue(!question(name, alone[1], "variants", two).isAnswerable());
+            assertTrue(!question(name, alone[1], "releases", releases).isAnswerable());
+        }
+        assertTrue(!question("lists", 16, "trial", trial).isAnswerable());
+        for (Object bad : new Object[] {7, 1025, "16", null}) {
+            assertThrows(FedRapException.class, () -> question("lists", bad));
+        }
+        for (Object bad : new Object[] {0.0, 1.5, Double.NaN, "all"}) {
+            Map<String, Object> other = Export.map("rollout", new byte[16], "share", bad, "base", 3);
+            assertThrows(FedRapException.class, () -> question("trial", other));
+        }
     }
 }

@@ -11,6 +11,6 @@ class MeasureModuleTest {
 
     @Test
     void itNeedsCoreAndTheJdkAlone() {
-        ModuleShape.assertNeedsOnly("io.fedrap.core", "java.lang", "java.util");
+        ModuleShape.assertNeedsOnly("io.fedrap.core", "java.lang", "java.nio", "java.util");
     }
 }

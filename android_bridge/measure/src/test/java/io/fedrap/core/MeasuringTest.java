@@ -216,6 +216,26 @@ class MeasuringTest {
     }
 
     @Test
+    void whatTheListConsistsOfIsSaidOfTheReleaseInUseAlone() {
+        List<String> items = new ArrayList<>();
+        try (FedRap device = asked()) {
+            device.hide("item-0");
+            for (Recommendation one : device.recommend(10)) {
+                items.add(one.item);
+            }
+            question("lists", 16);
+            question("question", id(2), "lists", 16, "releases", Arrays.asList(1L));
+            now += 950;
+            assertEquals(2, device.answerQuestions());
+        }
+        assertEquals(3, items.size(), "of eight, four are known and one is hidden");
+        double[] lines = Lists.lines(0.0, items, id(1), 16); // the first of eight is the one that is hidden
+        byte[] said = Question.vector(1, 0, 16, false, new double[][] {lines}, 0);
+        assertArrayEquals(Bytes.floats(said), opened(0));
+        assertArrayEquals(new float[19], opened(1), "of another release");
+    }
+
+    @Test
     void whatAReleaseDidNotSeeDoesNotCountUnderItAndWhatIsRemovedGoes() {
         try (FedRap device = asked()) {
             device.sync(); // looked at, under release 2
