@@ -102,6 +102,7 @@ class AnswersTest {
                 assertEquals(one.number("lead"), lead, 1e-12);
                 return;
             case "sum":
+            case "more": // than count
                 double[] pair = null;
                 for (Object ranks : (List<?>) one.get("ranks")) {
                     List<?> both = (List<?>) ranks;
