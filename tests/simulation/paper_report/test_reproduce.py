@@ -16,7 +16,7 @@ from fedrap_simulation.paper_report.request import ReportRequest
 from fedrap_simulation.paper_report.run import ReportOutcome, reproduce
 from fedrap_simulation.paper_report.sections import SECTIONS
 
-DATA = "synthetic:users=60,items=140,seed=1"
+DATA = "synthetic:users=36,items=145,seed=1"
 
 
 def do(out: Path, only: tuple[str, ...] = ()) -> ReportOutcome:
