@@ -31,12 +31,11 @@ $(VENV)/.test: pyproject.toml | $(BIN)/uv
 demo: $(VENV)/.demo ## a coordinator, 200 devices and 20 rounds on this machine (SPLIT=1: with a helper), a minute or two
 	@$(BIN)/fedrap-sim demo $(if $(SPLIT),--split)
 
-# Files of tests run side by side: threads of BLAS and OpenMP inside of each would only wait for each other. Three on
-# two cores, since those that kill processes mostly wait.
+# Files of tests run side by side: threads of BLAS and OpenMP inside of each would only wait for each other.
 test: export OMP_NUM_THREADS := 1
 test: export OPENBLAS_NUM_THREADS := 1
 test: check $(VENV)/.chromium $(VENV)/.java ## lint, types, import contracts and the whole test suite
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 	@command -v mvn >/dev/null && command -v javac >/dev/null || echo \
 	  "android_bridge was NOT tested: no JDK or Maven here (apt install default-jdk-headless maven)" >&2
 
