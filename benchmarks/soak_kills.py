@@ -5,6 +5,7 @@ fault point: before or after a commit, or between two steps of a round. At the e
 told is held against the database and against every sum that was made.
 
     python benchmarks/soak_kills.py [--rounds 10000] [--seed 0]     # half of them on each database
+    python benchmarks/soak_kills.py --database sqlite               # all of them on one
     python benchmarks/soak_kills.py --walk                          # every point once, in order
 """
 
@@ -91,16 +92,18 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--walk", action="store_true", help="every point once, in order")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), help="only this one")
     arguments = parser.parse_args()
     failed = 0
     with tempfile.TemporaryDirectory(prefix="fedrap-soak-") as name:
         folder = Path(name)
         with databases(folder) as kinds:
-            for kind, fresh in kinds.items():
+            chosen = {k: v for k, v in kinds.items() if arguments.database in (None, k)}
+            for kind, fresh in chosen.items():
                 chance, begun = random.Random(arguments.seed), time.monotonic()
                 own = folder / kind
                 own.mkdir()
-                rounds = max(1, arguments.rounds // 2)
+                rounds = max(1, arguments.rounds // len(chosen))
                 line: dict[str, object] = {"database": kind, "seed": arguments.seed}
                 try:
                     if arguments.walk:
