@@ -87,19 +87,27 @@ class Reasons:
 
 def top_k(scores: Floats, k: int) -> Rows:
     """Indices of the k largest scores, best first; equal scores in order of index, NaN last."""
-    scores = np.where(np.isnan(scores), -np.inf, scores)
-    k = min(k, len(scores))
+    chosen = _largest(scores, k)
+    best = scores[chosen]
+    order = np.lexsort((-best, np.isnan(best)))  # stable, and `chosen` rises: ties by index
+    return chosen[order]
+
+
+def _largest(scores: Floats, k: int) -> Rows:
+    """Indices of the k that `top_k` gives, in order of index."""
+    if k >= len(scores):
+        return np.arange(len(scores), dtype=np.int64)
     if k <= 0:
         return np.zeros(0, dtype=np.int64)
-    if k < len(scores):
-        limit = np.partition(scores, len(scores) - k)[len(scores) - k]
-        above = np.flatnonzero(scores > limit)
-        ties = np.flatnonzero(scores == limit)[: k - len(above)]
-        chosen = np.concatenate([above, ties])
+    limit = np.partition(-scores, k - 1)[k - 1]  # NaN is sorted behind all numbers
+    if np.isnan(limit):
+        chosen = ~np.isnan(scores)
+        ties = np.flatnonzero(~chosen)
     else:
-        chosen = np.arange(len(scores))
-    order = np.lexsort((chosen, -scores[chosen]))
-    return np.asarray(chosen[order], dtype=np.int64)
+        chosen = scores > -limit
+        ties = np.flatnonzero(scores == -limit)
+    chosen[ties[: k - np.count_nonzero(chosen)]] = True
+    return np.flatnonzero(chosen)
 
 
 def allowed_rows(
@@ -127,7 +135,7 @@ def best_rows(
         rows = np.concatenate([rows, found + start])
         scores = np.concatenate([scores, block[found]])
         if len(rows) > 2 * n:
-            kept = np.sort(top_k(scores, n))  # in order of row, so that ties stay as they are
+            kept = _largest(scores, n)  # in order of row, so that ties stay as they are
             rows, scores = rows[kept], scores[kept]
             limit = float(scores.min()) if n else np.inf
     return rows[top_k(scores, n)]

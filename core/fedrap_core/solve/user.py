@@ -134,11 +134,25 @@ def _solve(system: Matrix, right: Vector) -> Vector:
 
 def similarity(left: Floats, right: Floats, power: float) -> Matrix:
     """kappa = max(0, cos)^p between rows of C; a zero row is like nothing: (len, len)."""
-    a = np.linalg.norm(left, axis=1)[:, None]
-    b = np.linalg.norm(right, axis=1)[None, :]
-    scale = a * b
-    cosine = np.divide(left @ right.T, scale, out=np.zeros_like(scale), where=scale > 0)
-    return np.asarray(np.clip(cosine, 0.0, 1.0) ** power)
+    cosine = _units(left) @ _units(right).T
+    np.clip(cosine, 0.0, 1.0, out=cosine)
+    if power != int(power):
+        return np.asarray(np.power(cosine, power, out=cosine, where=cosine > 0))
+    # A whole power by squaring: `pow` of a thousand rows was the dearest part of a list.
+    result, left_over = None, int(power)
+    while True:
+        if left_over % 2:
+            result = cosine.copy() if result is None else np.multiply(result, cosine, out=result)
+        left_over //= 2
+        if not left_over:
+            return np.asarray(np.ones_like(cosine) if result is None else result)
+        np.multiply(cosine, cosine, out=cosine)
+
+
+def _units(rows: Floats) -> Matrix:
+    """Rows of length 1; those of zeros stay: (n, k)."""
+    lengths = np.sqrt(np.einsum("jk,jk->j", rows, rows))[:, None]  # (n, 1)
+    return np.divide(rows, lengths, out=np.zeros(rows.shape), where=lengths > 0)
 
 
 def personal_offsets(own: Matrix, weights: Vector, user: Vector, scoring: Scoring) -> Vector:
@@ -209,9 +223,9 @@ def smoothed(taste: UserRepresentation, rows: Rows, theirs: Matrix, scoring: Sco
     An item with a row of its own has all of it there; any other borrows from its likes.
     """
     part = scoring.rho * similarity(theirs, taste.near, scoring.power) * taste.personal.offsets
-    mine = rows[:, None] == taste.personal.rows[None, :]  # (len(rows), n)
-    known = mine.any(axis=1)
-    part[known] = np.where(mine[known], taste.personal.offsets, 0.0)
+    known = np.flatnonzero(np.isin(rows, taste.personal.rows))  # places; none in most lists
+    mine = rows[known, None] == taste.personal.rows[None, :]  # (len(known), n)
+    part[known] = np.where(mine, taste.personal.offsets, 0.0)
     return np.asarray(part)
 
 
