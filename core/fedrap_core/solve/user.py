@@ -132,9 +132,19 @@ def _solve(system: Matrix, right: Vector) -> Vector:
     return found
 
 
+# Products of up to so many multiplications start no threads in OpenBLAS; a list is too short a work
+# for threads, which wait for each other where an app has something to do besides.
+ONE_THREAD = 262_144
+
+
 def similarity(left: Floats, right: Floats, power: float) -> Matrix:
     """kappa = max(0, cos)^p between rows of C; a zero row is like nothing: (len, len)."""
-    cosine = _units(left) @ _units(right).T
+    ones, others = _units(left), _units(right)
+    cosine = np.empty((len(left), len(right)))
+    step = max(1, ONE_THREAD // max(1, others.size))
+    for start in range(0, len(left), step):
+        part = slice(start, start + step)
+        np.matmul(ones[part], others.T, out=cosine[part])
     np.clip(cosine, 0.0, 1.0, out=cosine)
     if power != int(power):
         return np.asarray(np.power(cosine, power, out=cosine, where=cosine > 0))
@@ -152,7 +162,7 @@ def similarity(left: Floats, right: Floats, power: float) -> Matrix:
 def _units(rows: Floats) -> Matrix:
     """Rows of length 1; those of zeros stay: (n, k)."""
     lengths = np.sqrt(np.einsum("jk,jk->j", rows, rows))[:, None]  # (n, 1)
-    return np.divide(rows, lengths, out=np.zeros(rows.shape), where=lengths > 0)
+    return np.asarray(np.divide(rows, lengths, out=np.zeros(rows.shape), where=lengths > 0))
 
 
 def personal_offsets(own: Matrix, weights: Vector, user: Vector, scoring: Scoring) -> Vector:
@@ -223,7 +233,11 @@ def smoothed(taste: UserRepresentation, rows: Rows, theirs: Matrix, scoring: Sco
     An item with a row of its own has all of it there; any other borrows from its likes.
     """
     part = scoring.rho * similarity(theirs, taste.near, scoring.power) * taste.personal.offsets
-    known = np.flatnonzero(np.isin(rows, taste.personal.rows))  # places; none in most lists
+    if len(taste.personal.rows) == 0:
+        return np.asarray(part)
+    owners = np.sort(taste.personal.rows)  # (n,)
+    after = np.minimum(np.searchsorted(owners, rows), len(owners) - 1)  # (len(rows),)
+    known = np.flatnonzero(owners[after] == rows)  # places; none in most lists
     mine = rows[known, None] == taste.personal.rows[None, :]  # (len(known), n)
     part[known] = np.where(mine, taste.personal.offsets, 0.0)
     return np.asarray(part)

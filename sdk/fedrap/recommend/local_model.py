@@ -238,7 +238,9 @@ class LocalModel:
         while True:
             ranked, boosts = self._boosted(scorer, count, allowed, wish.boost)
             for place in range(asked, len(ranked.rows)):
-                if len(passed) < n and wish.test(self.ids.name(int(ranked.rows[place]))):
+                if len(passed) >= n:
+                    break
+                if wish.test(self.ids.name(int(ranked.rows[place]))):
                     passed.append(place)
             asked = len(ranked.rows)
             if len(passed) >= n or asked < count or count == len(allowed):
