@@ -122,7 +122,9 @@ def idle_bytes(devices: int = 20_000) -> float:
             Kind.HONEST, 1.0, Drop(), rng, 0, LocalEngine(), (SEED, number), watch
         )
         transport = SimulatedTransport(wire, Network(), rng, Trouble())
-        kept.append(SimulatedDevice(number, state, transport, temper, f"token-{number}", Pace()))
+        kept.append(
+            SimulatedDevice(number, state, transport, temper, f"token-{number}", Pace(), 1e9)
+        )
     gc.collect()
     return (_resident() - before) / len(kept)
 

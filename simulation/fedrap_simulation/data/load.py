@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fedrap_simulation.data.columns import make_interactions
 from fedrap_simulation.data.content import read_content
+from fedrap_simulation.data.drifting import is_drifting, make_drifting
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.data.named import NAMED, default_data_dir, load_named
@@ -23,7 +24,10 @@ _SUFFIXES = (".gz", ".csv", ".tsv", ".txt", ".dat", ".data", ".inter", ".parquet
 def load(
     name_or_path: str, data_dir: Path | None = None, min_interactions: int = 0
 ) -> Interactions:
-    """Interactions of a file, of a named set, or of `synthetic[:users=..,items=..,seed=..]`.
+    """Interactions of a file, of a named set, or of a made-up population.
+
+    `synthetic[:users=..,items=..,seed=..]` stands still, `drifting[:users=..,items=..,days=..]`
+    does not.
 
     A file of that name is taken before a named set. Named sets are looked for in `data_dir`,
     else where FEDRAP_DATA points, else in ./data. Users with fewer than `min_interactions`
@@ -39,12 +43,14 @@ def load(
         data = load_file(path)
     elif is_made_up(name_or_path):
         data = make_interactions_up(name_or_path)
+    elif is_drifting(name_or_path):
+        data = make_drifting(name_or_path)
     elif name_or_path in NAMED:
         data = load_named(name_or_path, data_dir or default_data_dir(), load_file)
     elif path.is_dir():
         raise BadData(f"{path} is a folder; give the file of interactions within it")
     else:
-        names = ", ".join([*NAMED, "synthetic"])
+        names = ", ".join([*NAMED, "synthetic", "drifting"])
         raise BadData(f"there is no file {path}, and no set of that name; the names are {names}")
     return drop_rare_users(data, min_interactions)
 

@@ -95,7 +95,7 @@ def _browse(
     return drawn, chance
 
 
-_USAGE = "synthetic:users=200,items=400,seed=0"
+_USUAL = {"users": 200, "items": 400, "days": 365, "seed": 0}  # for an example of what to write
 
 
 def is_made_up(name: str) -> bool:
@@ -112,7 +112,7 @@ def make_interactions_up(name: str) -> Interactions:
     Raises:
         BadData: the description is none, or asks for too few.
     """
-    asked = _numbers(name)
+    asked = read_numbers(name, ("users", "items", "seed"))
     seed = asked.pop("seed", 0)
     shape = replace(Shape(), **asked)
     least = shape.longest + 1
@@ -140,14 +140,18 @@ def make_interactions_up(name: str) -> Interactions:
     )
 
 
-def _numbers(name: str) -> dict[str, int]:
-    """users, items and seed, as far as they are given."""
+def read_numbers(name: str, known: tuple[str, ...]) -> dict[str, int]:
+    """The whole numbers that a name gives behind its colon, as far as they are given.
+
+    Raises:
+        BadData: something there is none of `known`, or no number.
+    """
+    kind, colon, rest = name.partition(":")
     out: dict[str, int] = {}
-    for part in name.partition(":")[2].split(","):
+    for part in rest.split(",") if colon else []:
         key, equals, value = part.partition("=")
-        if not part and ":" not in name:
-            continue
-        if key not in ("users", "items", "seed") or not equals or not value.isdecimal():
-            raise BadData(f'"{part}" in {name} is not understood; write {_USAGE}')
+        if key not in known or not equals or not value.isdecimal():
+            usage = f"{kind}:{','.join(f'{one}={_USUAL[one]}' for one in known)}"
+            raise BadData(f'"{part}" in {name} is not understood; write {usage}')
         out[key] = int(value)
     return out

@@ -34,7 +34,6 @@ from fedrap_core.wire.keys import new_private_key
 from fedrap_simulation.scenarios.network import Exchange, InProcess
 
 START_SECONDS = 60.0
-TICK_SECONDS = 30.0
 
 
 class CoordinatorHost(Protocol):
@@ -69,8 +68,8 @@ class CoordinatorHost(Protocol):
 class InProcessCoordinator:
     """create_app of the product, without a socket, on whatever clock the loop has."""
 
-    def __init__(self, settings: Settings, sources: Sources, noise: bytes) -> None:
-        self._settings, self._sources = settings, sources
+    def __init__(self, settings: Settings, sources: Sources, noise: bytes, tick: float) -> None:
+        self._settings, self._sources, self._tick = settings, sources, tick
         self._store = MemoryStore()
         self.keyring = Keyring(new_private_key(), noise)
         self._entrance = InProcess()
@@ -82,8 +81,7 @@ class InProcessCoordinator:
         app = create_app(self._settings, self._store, self.keyring, self._sources)
         app.freeze()
         await app[COORDINATOR].start()
-        # On a clock that jumps a tick costs as much as any other event, so they are few.
-        self._driver = asyncio.create_task(app[COORDINATOR].run(tick=TICK_SECONDS))
+        self._driver = asyncio.create_task(app[COORDINATOR].run(tick=self._tick))
         self._entrance.app = app
         await app[COORDINATOR].add_items(items)
 

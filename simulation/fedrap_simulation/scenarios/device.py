@@ -6,6 +6,7 @@ from collections import Counter
 
 from fedrap.background.scheduler import Pace, is_trouble, next_delay
 from fedrap.results import RoundReport
+from fedrap.rounds import eligibility
 from fedrap.rounds.ledger import Floor
 from fedrap.rounds.session import Access, RoundSession
 from fedrap_core.errors import FedRapError
@@ -15,8 +16,8 @@ from fedrap_simulation.scenarios.device_memory import DeviceMemory
 from fedrap_simulation.scenarios.network import SimulatedTransport
 
 _OVER = frozenset({problems.BUDGET_SPENT.code, problems.TASK_OVER.code})
+_WAITS = _OVER | {eligibility.TOLD_TO_WAIT}  # no round is due; releases come all the same
 AWAY_SECONDS = 6 * 3600.0  # how long a device that vanishes stays away
-SYNC_SECONDS = 6 * 3600.0  # between two syncs of a device that may not join any more
 
 
 class SimulatedDevice:
@@ -24,8 +25,8 @@ class SimulatedDevice:
 
     __slots__ = (
         "_failures",
-        "_over",
         "_pace",
+        "_refresh",
         "_session",
         "person",
         "state",
@@ -41,6 +42,7 @@ class SimulatedDevice:
         temper: DeviceTemper,
         token: str,
         pace: Pace,
+        refresh: float,
     ) -> None:
         self.person, self.state, self.transport, self.temper = person, state, transport, temper
         access = Access(
@@ -56,9 +58,8 @@ class SimulatedDevice:
             steps=SimulatedSteps(temper),
             uniform=lambda: float(temper.rng.random()),
         )
-        self._pace = pace
+        self._pace, self._refresh = pace, refresh
         self._failures = 0
-        self._over = False
 
     async def open_app(self) -> None:
         """The person opens the app for the first time: it fetches the release, as apps should."""
@@ -66,12 +67,13 @@ class SimulatedDevice:
 
     async def turn(self, reports: Counter[str]) -> float:
         """Try to join a round; seconds until the next try."""
-        if self._over:
-            await self._sync()
-            return SYNC_SECONDS
         report = await self._session.run_round()
         reports["joined" if report.joined else str(report.blocked_by)] += 1
-        return self._after(report)
+        delay = self._after(report)
+        if report.blocked_by in _WAITS:
+            await self._sync()
+            return max(self._refresh, delay) if report.blocked_by in _OVER else delay
+        return delay
 
     async def _sync(self) -> None:
         try:
@@ -81,7 +83,6 @@ class SimulatedDevice:
 
     def _after(self, report: RoundReport) -> float:
         self._failures = self._failures + 1 if is_trouble(report) else 0
-        self._over = report.blocked_by in _OVER
         if self.temper.kind is Kind.VANISHING:
             return AWAY_SECONDS
         return next_delay(report, self._failures, self._pace, float(self.temper.rng.random()))

@@ -192,7 +192,7 @@ class DeviceMemory:
             release_version=None if model is None else model.common.version,
             catalogue=self._catalogue,
             trained=self._trained,
-            read_history=lambda: _history(model, items, self._weight),
+            read_history=lambda: _history(model, items, self._times(len(items)), self._weight),
         )
 
     def consented(self) -> bool:
@@ -213,6 +213,10 @@ class DeviceMemory:
     def items(self) -> Rows:
         """What the person did by now, oldest first, in places of the data."""
         return self._population.of(self._person, self._clock())
+
+    def _times(self, count: int) -> npt.NDArray[np.float64]:
+        """When the first `count` of them were touched, as this device's clock has it."""
+        return self._epoch + self._population.times(self._person, self._clock())[:count]
 
     def enrolling_key(self) -> bytes:
         if self._enrolling is None:
@@ -254,10 +258,12 @@ class DeviceMemory:
         self._catalogue = self._releases.one_list(catalogue)
 
 
-def _history(model: SharedModel | None, items: Rows, weight: float) -> History:
+def _history(
+    model: SharedModel | None, items: Rows, times: npt.NDArray[np.float64], weight: float
+) -> History:
     """Those of the items that the release has a row for, newest first."""
     if model is None:
         return History(np.zeros(0, dtype=np.int64), np.zeros(0))
-    rows = model.rows[items][::-1]
-    rows = rows[rows >= 0]
-    return History(rows, np.full(len(rows), weight))
+    rows, times = model.rows[items][::-1], times[::-1]
+    known = rows >= 0
+    return History(rows[known], np.full(int(known.sum()), weight), times[known])

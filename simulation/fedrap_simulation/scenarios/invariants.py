@@ -72,6 +72,7 @@ class InvariantChecker:
         self._done: set[bytes] = set()
         self._counted: dict[bytes, int] = {}  # by device: the last step that counted it
         self._ended: set[int] = set()
+        self._running: set[int] = set()
         self._version = 0
         self.checked = Checked()
 
@@ -100,8 +101,12 @@ class InvariantChecker:
             if latest.version < self._version:
                 raise InvariantBroken(f"release {latest.version} came after {self._version}")
             self._version = latest.version
-        for row in reversed(await store.rounds(HISTORY)):
-            if row.id in self._done or row.phase not in (Phase.RELEASED, Phase.ABANDONED):
+        rows = await store.rounds(HISTORY)
+        over = (Phase.RELEASED, Phase.ABANDONED)
+        # A step whose first round was abandoned has ended once, and yet is collected again.
+        self._running = {row.step for row in rows if row.phase not in over}
+        for row in reversed(rows):
+            if row.id in self._done or row.phase not in over:
                 continue
             await self._check_round(row, store, keyring)
             self._done.add(row.id)
@@ -198,8 +203,8 @@ class InvariantChecker:
             known = state.credentials()
             if known is None:
                 continue
-            mine = ledger.charged_steps(state.entries()) & self._ended
-            theirs = set(self._steps.get(known.device, []))
+            mine = ledger.charged_steps(state.entries()) & (self._ended - self._running)
+            theirs = set(self._steps.get(known.device, [])) - self._running
             if mine - theirs:
                 raise InvariantBroken(
                     f"a device is charged for {sorted(mine - theirs)}, the database not"

@@ -117,7 +117,7 @@ async def make_outcome(
             "ledgers": watch.checked.ledgers,
         },
         promoted=population.items[promoted],
-        central=central_name(len(population.items)),
+        central=central_name(len(population.items), scenario.looks),
         seconds=seconds,
         peak_mb=peak_mb,
         digest="" if latest is None else load_model(latest).message.model.hex(),

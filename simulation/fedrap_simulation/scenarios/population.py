@@ -43,6 +43,24 @@ class Population:
         start = self.starts[person]
         return self.item[start : start + self.done(person, now)]
 
+    def times(self, person: int, now: float) -> Times:
+        """When a person touched the items of `of`."""
+        start = self.starts[person]
+        return self.time[start : start + self.done(person, now)]
+
+    def recent(self, now: float, half_days: float) -> Times:
+        """How often each item was touched by `now`, half as much for each half-life: (m,)."""
+        past = self.time <= now
+        fading = 2.0 ** ((self.time[past] - now) / (half_days * DAY))
+        return np.bincount(self.item[past], fading, minlength=len(self.items)).astype(np.float64)
+
+    def lives(self) -> tuple[Times, Times]:
+        """When each item is touched first and last: (m,), (m,); inf, -inf for one that never is."""
+        first, last = np.full(len(self.items), np.inf), np.full(len(self.items), -np.inf)
+        np.minimum.at(first, self.item, self.time)
+        np.maximum.at(last, self.item, self.time)
+        return first, last
+
     def counts(self, now: float) -> Rows:
         """How often each item was touched by `now`: (m,)."""
         return np.bincount(self.item[self.time <= now], minlength=len(self.items))

@@ -2,19 +2,21 @@
 
 Each person is asked for the next item that they will really touch, with the release that their
 own device holds at that moment, among everything in the catalogue that they have not seen. Beside
-it: popularity, and a centralised model that sees every history.
+it: popularity of all times and of late, a centralised model that sees every history, and, from a
+day on, the release of that day for everybody: what there would be if learning had ended then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_core.plan import Scoring, SequenceMethod, sequence_scoring
+from fedrap_core.plan import Scoring, SequenceMethod, sequence_scoring, trend_weight
 from fedrap_core.sequence.model import from_rows
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.sequence_rounds import derive_queries
@@ -25,6 +27,7 @@ from fedrap_simulation.methods.protocol import no_progress
 from fedrap_simulation.methods.registry import make_method
 from fedrap_simulation.scenarios.device_memory import SharedModel
 from fedrap_simulation.scenarios.population import Population
+from fedrap_simulation.scenarios.scenario import Looks
 
 Scores = npt.NDArray[np.float32]
 BLOCK = 256  # people at once
@@ -40,6 +43,8 @@ class EvaluationSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     ndcg10: float
     ndcg10_popularity: float
     ndcg10_central: float | None
+    ndcg10_recent: float = 0.0  # popularity of late
+    ndcg10_frozen: float | None = None  # the release of an earlier day
     light: float  # NDCG@10 of the third with the shortest histories
     heavy: float  # and of the third with the longest
     exposure: float  # share of people who would be shown the promoted item among ten
@@ -56,9 +61,9 @@ class PersonQuestion:
     listed: npt.NDArray[np.bool_]  # (m,) items in the catalogue, not retired
 
 
-def central_name(items: int) -> str:
+def central_name(items: int, looks: Looks) -> str:
     """The centralised model that is beside ours; EASE takes m^3."""
-    return "ease" if items <= LARGE else "itemknn"
+    return looks.method or ("ease" if items <= LARGE else "itemknn")
 
 
 def take_snapshot(
@@ -67,19 +72,25 @@ def take_snapshot(
     models: Mapping[int, SharedModel | None],
     now: float,
     promoted: int,
-    central: bool,
+    looks: Looks,
+    frozen: SharedModel | None = None,
 ) -> EvaluationSnapshot | None:
     """Quality now; None when there is nobody to ask."""
     if not len(question.people):
         return None
     ours, shown = _ours(question, models, len(population.items), promoted)
     counts = population.counts(now)
-    liked = np.broadcast_to(counts.astype(np.float32), (1, len(counts)))
-    popular = _ranks(question, lambda some: np.repeat(liked, len(some), axis=0))
+    popular = _ranks(question, _everybody(counts))
+    recent = _ranks(question, _everybody(population.recent(now, looks.recent_days)))
     above = question.listed & (counts > counts[promoted])
-    middle = None
-    if central:
-        middle = float(gains(_central(population, question, now)).mean())
+    middle, before = None, None
+    if looks.central:
+        name = central_name(len(population.items), looks)
+        middle = float(gains(_central(population, question, now, name)).mean())
+    if frozen is not None:
+        held = dict.fromkeys(question.people.tolist(), frozen)
+        old, _ = _ours(question, held, len(population.items), promoted)
+        before = float(gains(old).mean())
     lengths = question.histories.lengths
     low, high = np.quantile(lengths, [1 / 3, 2 / 3])
     gain = gains(ours)
@@ -90,11 +101,19 @@ def take_snapshot(
         ndcg10=float(gain.mean()),
         ndcg10_popularity=float(gains(popular).mean()),
         ndcg10_central=middle,
+        ndcg10_recent=float(gains(recent).mean()),
+        ndcg10_frozen=before,
         light=float(gain[lengths <= low].mean()),
         heavy=float(gain[lengths >= high].mean()),
         exposure=shown,
         exposure_popularity=float(above.sum() < 10),
     )
+
+
+def _everybody(liked: npt.NDArray[Any]) -> Callable[[Rows], Scores]:
+    """The same scores for all."""
+    row = liked.astype(np.float32)[None, :]
+    return lambda some: np.repeat(row, len(some), axis=0)
 
 
 def _ours(
@@ -134,6 +153,8 @@ def _model_scores(model: SharedModel, histories: Histories, items: int) -> Score
     common = model.common.items.to_float().astype(np.float64)
     tastes = derive_users(common, mine, model.scoring)
     next_of = _sequence_scores(model, mine)
+    weight = trend_weight(model.scoring)
+    lately = np.float32(weight) * model.common.lately(np.arange(model.common.size))  # (size,)
     out = np.full((len(histories), items), -np.inf, dtype=np.float32)
     served = (model.rows >= 0) & model.shown[np.maximum(model.rows, 0)]
     for start in range(0, len(histories), BLOCK):
@@ -142,6 +163,7 @@ def _model_scores(model: SharedModel, histories: Histories, items: int) -> Score
         shared += tastes.personal(users, shared)
         if next_of is not None:
             shared = next_of(users, shared)
+        shared += lately
         out[np.ix_(users, np.flatnonzero(served))] = shared[:, model.rows[served]]
     return out
 
@@ -195,7 +217,7 @@ def _shows(question: PersonQuestion, scores: Scores, promoted: int) -> npt.NDArr
     return np.asarray(~seen & np.isfinite(mine) & (above < 10))
 
 
-def _central(population: Population, question: PersonQuestion, now: float) -> Rows:
+def _central(population: Population, question: PersonQuestion, now: float, name: str) -> Rows:
     """Ranks by a centralised model that learns from everything done by now."""
     everybody = np.arange(len(population))
     parts = [population.of(person, now) for person in everybody.tolist()]
@@ -206,7 +228,7 @@ def _central(population: Population, question: PersonQuestion, now: float) -> Ro
         population.dataset, "clean", "test", len(population.items), train, True, none,
         np.zeros((len(population), 0), dtype=np.int64), train,
     )  # fmt: skip
-    fitted = make_method(central_name(len(population.items)), {}).fit(task, 0, no_progress)
+    fitted = make_method(name, {}).fit(task, 0, no_progress)
     return _ranks(question, lambda some: fitted.scores(question.people[some]))
 
 

@@ -65,6 +65,11 @@ def _draw_quality(axes: Axes, o: Outcome) -> None:
     ]
     if middle:
         curves.append(Curve(o.central, [d for d, _ in middle], [q for _, q in middle]))
+    curves.append(Curve("popularity of late", day, [one.ndcg10_recent for one in o.looks]))
+    old = [(one.day * scale(o), one.ndcg10_frozen) for one in o.looks if one.ndcg10_frozen]
+    if old:
+        words = f"frozen at {unit(o)} {old[0][0]:.0f}"
+        curves.append(Curve(words, [d for d, _ in old], [q for _, q in old]))
     draw_curves(axes, curves, unit(o), "NDCG@10 of the next item")
 
 
@@ -224,6 +229,10 @@ def _quality(o: Outcome) -> tuple[str, str, str]:
     popular = float(np.mean([one.ndcg10_popularity for one in later]))
     words = f"NDCG@10 of the next item, later half of the days; popularity {popular:.3f}"
     middle = [one.ndcg10_central for one in later if one.ndcg10_central is not None]
+    words += f", of late {np.mean([one.ndcg10_recent for one in later]):.3f}"
+    old = [one.ndcg10_frozen for one in later if one.ndcg10_frozen is not None]
+    if old:
+        words += f", a release of day {o.scenario.looks.frozen_day:g} {np.mean(old):.3f}"
     if middle:
         words += f", {o.central} with all histories in one place {np.mean(middle):.3f}"
     light, heavy = thirds(o.looks)

@@ -28,11 +28,16 @@ from fedrap_simulation.scenarios.coordinators import (
     InProcessCoordinator,
 )
 from fedrap_simulation.scenarios.device import SimulatedDevice
-from fedrap_simulation.scenarios.device_memory import LIE, DeviceMemory, SharedReleases
+from fedrap_simulation.scenarios.device_memory import (
+    LIE,
+    DeviceMemory,
+    SharedModel,
+    SharedReleases,
+)
 from fedrap_simulation.scenarios.invariants import InvariantChecker
 from fedrap_simulation.scenarios.network import SimulatedTransport, Trouble
 from fedrap_simulation.scenarios.outcome import Outcome, make_outcome
-from fedrap_simulation.scenarios.population import Population, load_population
+from fedrap_simulation.scenarios.population import Population, Times, load_population
 from fedrap_simulation.scenarios.quality import (
     EvaluationSnapshot,
     PersonQuestion,
@@ -46,6 +51,10 @@ EPOCH = 1.7e9  # what the coordinator's clock shows when a virtual scenario begi
 _MUCH = Rate(burst=10**8, per_minute=10**8)
 FREE = Limits(device=_MUCH, address=_MUCH)
 
+Change = tuple[float, str, list[int]]  # when, what, and which items
+WEEK = 7 * DAY
+TICK_SECONDS = 30.0  # of a coordinator in this process
+MOST_TICKS = 100_000  # of one run: on a clock that jumps each costs as much as any other event
 OnProgress = Callable[[float, str], None]  # share of the scenario that is over, and a few words
 
 
@@ -93,6 +102,7 @@ class ScenarioRunner:
         self._trouble = Trouble()
         self._reports: Counter[str] = Counter()
         self._snapshots: list[EvaluationSnapshot] = []
+        self._frozen: SharedModel | None = None
         self._devices: dict[int, SimulatedDevice] = {}
         self._turns: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
@@ -116,7 +126,7 @@ class ScenarioRunner:
         started, loop = time.perf_counter(), asyncio.get_running_loop()
         self._began = loop.time()
         host = self._host()
-        items, later, retired = self._catalogue()
+        items, changes = self._catalogue()
         try:
             await host.start([self._population.items[one] for one in items])
             self._listed[items] = True
@@ -124,7 +134,7 @@ class ScenarioRunner:
             for person, token in enumerate(tokens):
                 at = self._began + float(self._population.arrive[person])
                 loop.call_at(at, self._begin_turn, person, token, host)
-            await self._beside(host, later, retired)
+            await self._beside(host, changes)
             for turn in list(self._turns):
                 turn.cancel()
             await asyncio.gather(*self._turns, return_exceptions=True)
@@ -153,7 +163,8 @@ class ScenarioRunner:
             return CoordinatorProcess(self._settings, self._folder)
         noise = hashlib.sha256(b"fedrap field %d" % scenario.seed).digest()
         epoch = EPOCH if scenario.clock == "virtual" else time.time()
-        return InProcessCoordinator(self._settings, self._sources(epoch), noise)
+        tick = max(TICK_SECONDS, scenario.seconds / MOST_TICKS)
+        return InProcessCoordinator(self._settings, self._sources(epoch), noise, tick)
 
     def _sources(self, epoch: float) -> Sources:
         """Time of the scenario, and chance that follows from its seed: a run repeats.
@@ -167,14 +178,17 @@ class ScenarioRunner:
 
         return Sources(clock, monotonic=clock, uniform=rng.random, token_bytes=rng.bytes)
 
-    def _catalogue(self) -> tuple[list[int], list[int], list[int]]:
-        """Items that are there at the start, those that come, and those that go."""
+    def _catalogue(self) -> tuple[list[int], list[Change]]:
+        """Items that are there at the start, and what becomes of the catalogue when."""
         churn, count = self._scenario.churn, len(self._population.items)
+        seconds = self._scenario.seconds
+        if churn.follow:
+            return follow_items(*self._population.lives(), seconds)
         order = np.random.default_rng([self._scenario.seed, 0xCA7]).permutation(count)
         first = sorted(order[: max(1, round(churn.at_start * count))].tolist())
         later = order[len(first) :].tolist()
         gone = order[: round(churn.retired * count)].tolist()
-        return first, later, gone
+        return first, _spread(later, seconds, "add") + _spread(gone, seconds, "go")
 
     def _schedule(self, person: int, token: str, host: CoordinatorHost, when: float) -> None:
         """The person's next try at `when`, or as soon after it as the phone is ready."""
@@ -226,20 +240,21 @@ class ScenarioRunner:
             kind, seconds, scenario.drop, rng, self.promoted, self._engine, (seed, person),
             self._invariants, scenario.behaviours.attack == "shrink",
         )  # fmt: skip
-        pace = Pace(period=scenario.phones.period, backoff=scenario.phones.backoff)
-        return SimulatedDevice(person, state, transport, temper, token, pace)
+        phones = scenario.phones
+        pace = Pace(period=phones.period, backoff=phones.backoff, longest=phones.refresh)
+        return SimulatedDevice(person, state, transport, temper, token, pace, phones.refresh)
 
-    async def _beside(self, host: CoordinatorHost, later: list[int], retired: list[int]) -> None:
+    async def _beside(self, host: CoordinatorHost, changes: list[Change]) -> None:
         """Looks, checks, kills and changes of the catalogue, until the scenario is over."""
         scenario = self._scenario
-        plan: list[tuple[float, str, object]] = []
+        plan: list[Change] = []
         step = scenario.looks.every_hours * 3600.0
-        plan += [(at, "look", None) for at in np.arange(step, scenario.seconds, step).tolist()]
+        plan += [(at, "look", []) for at in np.arange(step, scenario.seconds, step).tolist()]
         rng = np.random.default_rng([scenario.seed, 0xFA1])
         within = (scenario.faults.within_days or scenario.days) * DAY
         kills = np.sort(rng.uniform(0.05, 0.95, scenario.faults.kills)) * within
-        plan += [(at, "kill", None) for at in kills.tolist()]
-        plan += _spread(later, scenario.seconds, "add") + _spread(retired, scenario.seconds, "go")
+        plan += [(at, "kill", []) for at in kills.tolist()]
+        plan += changes
         for at, what, which in sorted(plan, key=lambda one: one[0]):
             if await self._wait_until(at):
                 break
@@ -251,7 +266,6 @@ class ScenarioRunner:
             elif what == "kill":
                 await host.crash(scenario.faults.down_seconds)
             else:
-                assert isinstance(which, list)
                 names = [self._population.items[one] for one in which]
                 await (host.add_items if what == "add" else host.retire_items)(names)
                 self._listed[which] = what == "add"
@@ -275,17 +289,42 @@ class ScenarioRunner:
             asked[known], histories.some(np.flatnonzero(known)), targets[known], self._listed.copy()
         )
         models = {one: device.state.model() for one, device in self._devices.items()}
+        if self._frozen is None and looks.frozen_day is not None and now >= looks.frozen_day * DAY:
+            held = [model for model in models.values() if model is not None]
+            self._frozen = max(held, key=lambda model: model.step, default=None)
         look = await asyncio.to_thread(
-            take_snapshot, self._population, question, models, now, self.promoted, looks.central
-        )
+            take_snapshot, self._population, question, models, now, self.promoted, looks,
+            self._frozen,
+        )  # fmt: skip
         if look is not None:
             self._snapshots.append(look)
             popular = look.ndcg10_popularity
             words = f"day {look.day:.1f}: NDCG@10 {look.ndcg10:.3f}, popularity {popular:.3f}"
+            words += f", of late {look.ndcg10_recent:.3f}"
+            if look.ndcg10_frozen is not None:
+                words += f", frozen {look.ndcg10_frozen:.3f}"
+            if look.ndcg10_central is not None:
+                words += f", centralised {look.ndcg10_central:.3f}"
             self._on_progress(min(1.0, now / self._scenario.seconds), words)
 
 
-def _spread(items: list[int], seconds: float, what: str) -> list[tuple[float, str, object]]:
+def follow_items(first: Times, last: Times, seconds: float) -> tuple[list[int], list[Change]]:
+    """By the data: items are there before their first touch, and a week at least after their last.
+
+    Whoever is touched in the last weeks of the scenario stays.
+    """
+    weeks = np.arange(WEEK, seconds, WEEK).tolist()
+    comes = np.floor(first / WEEK) * WEEK  # (m,) the week in which it is wanted begins
+    goes = np.ceil(last / WEEK) * WEEK + WEEK
+    changes: list[Change] = []
+    for at in weeks:
+        changes.append((at, "add", np.flatnonzero(comes == at).tolist()))
+        ends = (goes == at) & (goes < seconds - 4 * WEEK)
+        changes.append((at, "go", np.flatnonzero(ends).tolist()))
+    return np.flatnonzero(comes <= 0).tolist(), [one for one in changes if one[2]]
+
+
+def _spread(items: list[int], seconds: float, what: str) -> list[Change]:
     """Changes of the catalogue in twenty portions."""
     portions = [one.tolist() for one in np.array_split(np.array(items, dtype=int), 20) if len(one)]
     return [

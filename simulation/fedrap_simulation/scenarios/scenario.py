@@ -53,6 +53,7 @@ class Phones(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )  # fmt: skip
     period: Positive = 3600.0  # seconds between two tries when all is well
     backoff: Positive = 30.0  # seconds after the first failure; doubles with each
+    refresh: Positive = 6 * 3600.0  # seconds between two looks for a release while no round is due
     compute_seconds: NotNegative = 2.0  # median of one local round
     compute_spread: NotNegative = 0.8  # of its logarithm, from phone to phone
     consent: Share = 1.0  # share of people who agree
@@ -106,6 +107,8 @@ class Churn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     at_start: Share = 1.0  # share of the items that is there from the first day
     retired: Share = 0.0  # share of the items that goes, spread over the scenario
+    # By the data instead, week by week: items come before their first touch, go after their last.
+    follow: bool = False
 
 
 class Looks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,7 +116,10 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     every_hours: Positive = 24.0
     users: Count = 1000
-    central: bool = True  # beside a centralised model (EASE) that sees everything
+    central: bool = True  # beside a centralised model that sees everything, learnt anew each time
+    method: str | None = None  # which one, as `evaluate` calls it; else EASE, or itemKNN if large
+    recent_days: Positive = 7.0  # half-life of the recent popularity that stands beside it
+    frozen_day: NotNegative | None = None  # from then on also beside the release of that day
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

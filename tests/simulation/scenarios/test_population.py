@@ -19,6 +19,7 @@ from fedrap_simulation.scenarios.availability import (
 )
 from fedrap_simulation.scenarios.behaviours import Kind, draw_kinds
 from fedrap_simulation.scenarios.population import load_population
+from fedrap_simulation.scenarios.runner import follow_items
 from fedrap_simulation.scenarios.scenario import (
     DAY,
     Behaviours,
@@ -129,3 +130,27 @@ def test_kinds_meet_their_shares() -> None:
     assert kinds.count(Kind.POISONING) == 10
     assert kinds.count(Kind.VANISHING) == 40
     assert kinds.count(Kind.HONEST) == 130
+
+
+def test_late_touches_count_more_than_early_ones(tmp_path: Path) -> None:
+    population = load_population(timed(tmp_path))
+    recent = dict(zip(population.items, population.recent(4 * DAY, 1.0), strict=True))
+    assert recent["a"] == pytest.approx(2.0**-4 + 1.0)  # ann on day 0, bob on day 4
+    assert recent["b"] == pytest.approx(2.0**-3 + 2.0**-1)
+    assert recent["c"] == pytest.approx(2.0**-2)
+
+
+def test_a_catalogue_follows_its_items(tmp_path: Path) -> None:
+    first = np.array([0.0, 8 * DAY, 30 * DAY, np.inf])
+    last = np.array([10 * DAY, 60 * DAY, 31 * DAY, -np.inf])
+    start, changes = follow_items(first, last, 100 * DAY)
+    assert start == [0]
+    comes = {at / DAY: which for at, what, which in changes if what == "add"}
+    assert comes == {7.0: [1], 28.0: [2]}
+    goes = {at / DAY: which for at, what, which in changes if what == "go"}
+    assert goes == {21.0: [0], 42.0: [2], 70.0: [1]}
+    for at, what, which in changes:  # whoever is touched is there
+        if what == "add":
+            assert all(at <= first[one] for one in which)
+        else:
+            assert all(at > last[one] for one in which)

@@ -10,6 +10,7 @@ from fedrap_simulation.cli import main
 from fedrap_simulation.scenarios.scenario import BadScenario, library, load_scenario
 
 READY = {
+    "a-year",
     "quiet",
     "ml-100k-month",
     "flash-crowd",
@@ -66,6 +67,6 @@ def test_keys_can_be_changed() -> None:
 
 def test_the_command_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["field", "nowhere.toml"]) == 2
-    assert "Ready ones: bad-network" in capsys.readouterr().err
+    assert "Ready ones: a-year, bad-network" in capsys.readouterr().err
     assert main(["field", "quiet", "--set", "network.loss"]) == 2
     assert "KEY=VALUE" in capsys.readouterr().err

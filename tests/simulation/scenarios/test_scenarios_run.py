@@ -97,6 +97,27 @@ def test_a_catalogue_that_changes(tmp_path: Path) -> None:
     assert outcome.looks[-1].ndcg10 > 0
 
 
+def test_a_year_in_short_stands_beside_a_frozen_release_and_what_is_popular_of_late(
+    tmp_path: Path,
+) -> None:
+    outcome = run(
+        "a-year", tmp_path, days=50, population__data="drifting:users=60,items=60,days=50",
+        looks__every_hours=240, looks__frozen_day=15, looks__central=True,
+        coordinator__round__min_seconds=86400, coordinator__round__total=1000,
+        coordinator__privacy__cap=2, coordinator__privacy__window_days=20,
+        coordinator__method__trend__half_days=5,
+    )  # fmt: skip
+    first, *_, last = outcome.looks
+    assert first.ndcg10_frozen is None
+    assert last.ndcg10_frozen is not None
+    assert last.ndcg10_frozen != last.ndcg10
+    assert last.ndcg10_recent != last.ndcg10_popularity
+    assert outcome.central == "ease-recency"
+    assert "popularity of late" in to_html(outcome)
+    days = [one.day for one in outcome.released]
+    assert days[-1] - days[0] > 20  # a budget of two rounds was renewed, or learning had ended
+
+
 def test_poisoning_is_measured(tmp_path: Path) -> None:
     outcome = run("poisoned", tmp_path, behaviours__poisoning=0.1)
     assert math.isfinite(outcome.looks[-1].exposure)
