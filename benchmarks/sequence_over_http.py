@@ -99,7 +99,7 @@ def quality(task: Task, common: Any, items: SequenceItems, settings: Settings) -
 def settings_for(task: Task, rounds: int) -> Settings:
     """What `init --no-privacy` writes, with as many rounds, and no waiting for nights."""
     mean = float(once(task.train, task.items)[0].lengths.mean())
-    made = derive(Expected(task.users, task.items, None, mean)).settings
+    made = derive(Expected(task.users, task.items, None, mean, 0.0)).settings
     cohort = task.users // 10
     assert isinstance(made.method, SolveMethod)
     part = sequence_of(made.method) or SequenceMethod()

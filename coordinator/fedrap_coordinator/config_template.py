@@ -59,6 +59,7 @@ MEANING = {
     "privacy.separation": "b: 2 means never in two consecutive rounds",
     "privacy.cap": "K: rounds that a device joins in any window",
     "privacy.window_days": "days after which a round no longer counts against K; 0: it always does",
+    "privacy.spread_days": "days that K lasts: a device rests so long / K; 0: b alone counts",
     "privacy.delta": "",
     "privacy.adapt": "{ quantile = 0.5, rate = 0.2, noise = 5.0 }: S follows a quantile of norms",
     "method.name": "solve, or paper: the method as published",

@@ -222,7 +222,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ingest: IngestLimits = IngestLimits()
     limits: Limits = Limits()
     round: RoundLimits = RoundLimits(
-        min_updates=1250, max_updates=5000, min_seconds=72_000.0, max_seconds=2 * DAY, total=6
+        min_updates=1250, max_updates=5000, min_seconds=5 * DAY, max_seconds=10 * DAY, total=6
     )
     method: Method = SolveMethod(dim=48)
     privacy: Privacy = Privacy(
@@ -232,6 +232,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         coefficients=(1.0, 0.4874),
         cap=3,
         window_days=365.0,
+        spread_days=30.0,
     )
     learning: Learning = Learning(  # of `solve`
         decay=0.8, ridge=30.0, population=10_000, density=0.01, settled=6, score_cap=1.35
@@ -249,7 +250,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     split: SplitSettings | None = None  # None: devices seal to this coordinator alone
 
     def __post_init__(self) -> None:
-        """Noise that drowns a whole round would leave every row without support for ever."""
+        """Settings that contradict each other.
+
+        K spread over more than its window would never be reached; noise that drowns a whole round
+        would leave every row without support for ever.
+        """
+        if self.privacy.rest * self.privacy.cap > self.privacy.window * (1 + 1e-9):
+            raise ValueError(
+                "privacy.spread_days: it is longer than window_days, after which K renews;"
+                " set it to that at the most"
+            )
         rule, least = self.privacy, self.learning.min_support
         bound = min(rule.clip, rule.row_clip or rule.clip)
         drowned = noise_length(rule.noise * rule.clip, self.method.dim) / bound

@@ -216,6 +216,9 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cap: Count = 10  # K, rounds a device joins in any window
     # Days of such a window; 0, or where it is not said, K is for all of a device's life.
     window_days: Annotated[float, msgspec.Meta(ge=0, le=3650)] | Off = OFF
+    # Days that K rounds of a device are spread over: it rests so long / K after each. 0, or where
+    # it is not said, b alone keeps them apart.
+    spread_days: Annotated[float, msgspec.Meta(ge=0, le=3650)] | Off = OFF
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
     adapt: Adapt | None = None  # None: S stays as it is
 
@@ -233,6 +236,11 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Seconds in which K rounds may be joined; infinite where K is for a life."""
         days = 0.0 if self.window_days is OFF else self.window_days
         return DAY * days if days > 0 else math.inf
+
+    @property
+    def rest(self) -> float:
+        """Seconds between two rounds of a device, at the least; 0 where K is not spread."""
+        return 0.0 if self.spread_days is OFF else DAY * self.spread_days / self.cap
 
     @property
     def charged_noise(self) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -229,9 +230,12 @@ class FakeRounds:
         now = self._clock()
         others = [at for taken, at in record.steps.items() if taken != step]  # 7.6: charged once
         taken = participation.in_window(others, now, self._privacy)
-        problem = participation.why_not(record.counted, taken, step, self._privacy)
+        idle = now - max(others) if others else math.inf
+        problem = participation.why_not(record.counted, taken, step, self._privacy, idle)
         if problem is not None:
             wait = RETRY_SECONDS if problem.family is problems.Family.RETRY else None
+            if problem is problems.TOO_SOON:
+                wait = max(RETRY_SECONDS, participation.until_rested(idle, self._privacy))
             raise refusal(problem, wait)
         record.steps.setdefault(step, now)
 

@@ -42,7 +42,7 @@ _devices = st.fixed_dictionaries(
         "valid_until": st.sampled_from([NOW - 1, NOW, NOW + 1]),
         "revoked_at": st.none() | st.just(5.0),
         "charges": st.lists(
-            st.tuples(st.integers(0, 400), st.sampled_from([0.5, 2.0])), max_size=5
+            st.tuples(st.integers(0, 401), st.sampled_from([0.5, 2.0])), max_size=5
         ),
     }
 )
@@ -62,6 +62,7 @@ _rules = st.builds(
     cap=st.integers(1, 4),
     noise=st.sampled_from([0.0, 1.0]),
     window_days=st.sampled_from([OFF, 0.0, 30.0, 365.0]),
+    spread_days=st.sampled_from([OFF, 0.0, 30.0, 365.0]),
 )
 
 

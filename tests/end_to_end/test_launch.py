@@ -17,7 +17,7 @@ from fedrap_coordinator.domain.rounds import Round, RoundLimits
 from fedrap_coordinator.errors import Refusal
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.identity.authentication import SignedRequest
-from fedrap_coordinator.privacy.recipe import Expected, derive
+from fedrap_coordinator.privacy.recipe import SPREAD_DAYS, Expected, derive
 from fedrap_coordinator.settings import DAY, Settings
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
@@ -31,7 +31,7 @@ from testkit.load_client import CheapDevice, one_row
 ITEMS = 30
 MINUTE = 60.0
 BASE = 1_700_000_000.0
-AGAIN = 6 * 3600.0  # when a device asks again that took part
+AGAIN = 6 * 3600.0  # when a device asks again that took part, where it need not rest
 
 
 @dataclass
@@ -50,7 +50,9 @@ class Walk:
 
     served: LiveServer
     clock: Clock
-    dim: int
+    settings: Settings
+    joined: int = 0
+    refused: int = 0
     made_at: list[float] = field(default_factory=list)  # of each release of a round
 
     async def run(self, arrivals: Sequence[float], steps: int, most_days: float) -> None:
@@ -94,13 +96,15 @@ class Walk:
             asked = _signed(device, "/v1/offers", encode(OfferRequest(release=version)))
             signed = await coordinator.offer(asked)
             offer = device.offer_in(encode(signed))
-            body = device.sealed(offer, one_row(device.number, self.dim))
+            body = device.sealed(offer, one_row(device.number, self.settings.method.dim))
             path = f"/v1/rounds/{offer.round.hex()}/updates"
             await coordinator.accept(_signed(device, path, body), offer.round)
         except Refusal as refusal:
+            self.refused += 1
             return DAY if refusal.retry_after is None else max(1.0, refusal.retry_after)
         await coordinator.advance()
-        return AGAIN
+        self.joined += 1
+        return max(AGAIN, self.settings.privacy.rest)  # by its own ledger
 
 
 def _signed(device: CheapDevice, path: str, body: bytes) -> SignedRequest:
@@ -118,16 +122,23 @@ ORDERS: dict[str, Callable[[int], list[float]]] = {
 }
 
 
-def as_init_writes_it(devices: int, epsilon: float | None) -> Settings:
-    return derive(Expected(devices, ITEMS, epsilon), anyway=True).settings
+def as_init_writes_it(devices: int, epsilon: float | None, spread: float) -> Settings:
+    return derive(Expected(devices, ITEMS, epsilon, spread_days=spread), anyway=True).settings
 
 
-async def walk(store: Store, devices: int, epsilon: float | None, order: str, steps: int) -> Walk:
-    settings, clock = as_init_writes_it(devices, epsilon), Clock()
+async def walk(
+    store: Store,
+    devices: int,
+    epsilon: float | None,
+    order: str,
+    steps: int,
+    spread: float = SPREAD_DAYS,
+) -> Walk:
+    settings, clock = as_init_writes_it(devices, epsilon, spread), Clock()
     items = [f"item-{row}" for row in range(ITEMS)]
     async with serve(settings, store, clock=clock, items=items, monotonic=clock) as served:
-        made = Walk(served, clock, settings.method.dim)
-        await made.run(ORDERS[order](devices), steps, most_days=10.0)
+        made = Walk(served, clock, settings)
+        await made.run(ORDERS[order](devices), steps, most_days=10.0 + 2 * spread)
     return made
 
 
@@ -137,13 +148,26 @@ def longest_gap(made_at: Sequence[float]) -> float:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("devices", "epsilon"), [(5, None), (23, None), (40, 8.0)])
+@pytest.mark.parametrize(
+    ("devices", "epsilon", "spread"),
+    [(5, None, 30.0), (23, None, 0.0), (40, 8.0, 30.0), (40, 8.0, 0.0)],
+)
 async def test_releases_go_on_whoever_arrives_when(
-    devices: int, epsilon: float | None, order: str
+    devices: int, epsilon: float | None, spread: float, order: str
 ) -> None:
-    made = await walk(MemoryStore(), devices, epsilon, order, steps=5)
+    made = await walk(MemoryStore(), devices, epsilon, order, 5, spread)
     assert len(made.made_at) == 5
-    assert longest_gap(made.made_at) <= 4 * DAY  # a round lasts two at the most
+    assert longest_gap(made.made_at) <= 2 * made.settings.round.max_seconds
+
+
+async def test_k_lasts_as_long_as_the_operator_said_and_devices_get_one_date() -> None:
+    made = await walk(MemoryStore(), 60, None, "all at once", steps=12)
+    limits, rule = made.settings.round, made.settings.privacy
+    assert len(made.made_at) == 12
+    assert longest_gap(made.made_at) <= 1.5 * limits.min_seconds  # every few hours have a cohort
+    days = (made.made_at[-1] - BASE) / DAY
+    assert days >= 0.8 * rule.rest * rule.cap * 12 / limits.total / DAY
+    assert made.refused <= 1.5 * made.joined
 
 
 @pytest.mark.parametrize("order", ["one a minute", "half after the first release"])

@@ -89,3 +89,45 @@ async def test_raising_k_or_total_shows_its_price_and_lets_everybody_on(tmp_path
         assert (await (await device("another")).run_round_async()).joined
         assert coordinator.is_over
         assert spent.status().epsilon == pytest.approx(2.94, abs=0.01)
+
+
+@pytest.mark.spec("7.19")
+async def test_who_took_part_rests_by_its_own_ledger_and_then_has_a_slot(tmp_path: Path) -> None:
+    rule = Privacy(cap=10, separation=1, spread_days=30.0)
+    settings = msgspec.structs.replace(small_settings(updates=1), privacy=rule)
+    now = [START]
+    async with serve(settings, str(tmp_path / "c.sqlite"), clock=lambda: now[0]) as served:
+        device = await served.device(
+            tmp_path / "device", ["item-1"], floor=FREE, clock=lambda: now[0]
+        )
+        assert (await device.run_round_async()).joined
+        now[0] += DAY
+        report = await device.run_round_async()
+        assert report.blocked_by == "told-to-wait"
+        assert report.retry_after == pytest.approx(2 * DAY, abs=60)
+        store = served.app[COORDINATOR].store
+        assert not [one for counts in (await store.refusals(5)).values() for one in counts]
+        assert (await store.device_states(3, rule, now[0])).resting == 1
+        now[0] += 2 * DAY + 60
+        assert (await device.run_round_async()).joined
+
+
+@pytest.mark.spec("7.16")
+@pytest.mark.spec("7.19")
+async def test_a_device_that_comes_too_early_is_told_the_one_date(tmp_path: Path) -> None:
+    rule = Privacy(cap=10, separation=1, spread_days=30.0)
+    settings = msgspec.structs.replace(small_settings(updates=1), privacy=rule)
+    now = [START]
+    async with serve(settings, MemoryStore(), clock=lambda: now[0]) as served:
+        coordinator = served.app[COORDINATOR]
+        early = await served.device(tmp_path / "d", ["item-1"], floor=FREE, clock=lambda: now[0])
+        assert (await early.run_round_async()).joined
+        early._state._entries = ()  # one that keeps no ledger of its own
+        now[0] += DAY
+        told = await early.run_round_async(wait=30.0)  # not worth waiting for
+        assert told.blocked_by == "too-soon"
+        assert told.retry_after is not None
+        assert 2 * DAY - 60 <= told.retry_after <= 2 * DAY + 60
+        assert coordinator.model is not None
+        now[0] += told.retry_after + 1
+        assert (await early.run_round_async()).joined

@@ -15,7 +15,7 @@ from fedrap_coordinator.commands.output import CONFIG, say, settings_of
 from fedrap_coordinator.config_template import render
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.keyring import open_keyring
-from fedrap_coordinator.privacy.recipe import Expected, Recipe, derive
+from fedrap_coordinator.privacy.recipe import SPREAD_DAYS, Expected, Recipe, derive
 from fedrap_coordinator.settings import AdminApi
 from fedrap_core.privacy.statement import guarantee_in_words
 
@@ -29,6 +29,9 @@ def add_init(commands: Any) -> None:
     init.add_argument("--items", help="of the catalogue: a number, or the file you will add")
     init.add_argument("--history", type=float, default=50.0,
                       help="items that a device knows, in the mean (50)")  # fmt: skip
+    init.add_argument("--spread", type=float, default=SPREAD_DAYS, metavar="DAYS",
+                      help=f"that K rounds of a device last ({SPREAD_DAYS:g}); 0: as fast as "
+                      "devices come")  # fmt: skip
     wanted = init.add_mutually_exclusive_group()
     wanted.add_argument("--epsilon", type=float, default=8.0,
                         help="the guarantee for one device in any 365 days (8)")  # fmt: skip
@@ -47,6 +50,7 @@ def _init(arguments: argparse.Namespace) -> int:
         items=_items(arguments.items),
         epsilon=None if arguments.no_privacy else arguments.epsilon,
         history=arguments.history,
+        spread_days=arguments.spread,
     )
     recipe = derive(expected)
     settings = msgspec.structs.replace(recipe.settings, admin=AdminApi(port=DASHBOARD_PORT))

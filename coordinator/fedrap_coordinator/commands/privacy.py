@@ -25,6 +25,7 @@ from fedrap_coordinator.privacy import accountants
 from fedrap_coordinator.privacy.accountants import Accounted
 from fedrap_coordinator.privacy.planner import Option, Wanted, default_delta, options
 from fedrap_coordinator.privacy.recipe import (
+    SPREAD_DAYS,
     WINDOW_DAYS,
     sequence_in_words,
     sequence_refusal,
@@ -195,6 +196,7 @@ def _shown(
     lines += [
         f"separation = {best.separation}", f"cap = {best.cap}", f"delta = {wanted.delta:g}",
         f"window_days = {WINDOW_DAYS:g}",
+        f"spread_days = {SPREAD_DAYS:g}",
         "",
         f"That is in any {WINDOW_DAYS:g} days, in which a device joins {best.cap} rounds; over "
         + ", ".join(

@@ -58,6 +58,17 @@ def until_renewed(known: DeviceRecord, now: float, rule: Privacy) -> float | Non
     return max(0.0, renews_at(charge_times(known.charges), rule) + SLACK - now)
 
 
+def idle(known: DeviceRecord, now: float) -> float:
+    """Seconds since a device was last charged; infinite where it never was."""
+    return now - float(known.charges[:DIGITS]) if known.charges else math.inf
+
+
+def rested(now: float, rule: Privacy) -> str:
+    """The digits of newest charges whose devices have rested: those up to this one."""
+    before = math.floor(now - rule.rest)
+    return f"{before:0{DIGITS}d}" if before >= 0 else ""
+
+
 def edge(now: float, rule: Privacy) -> str:
     """The digits of charges that are out of the window: those up to this one."""
     if math.isinf(rule.window):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from fedrap_coordinator.domain.charges import counted, dearest, with_charge, with_cost
+from fedrap_coordinator.domain.charges import counted, dearest, idle, with_charge, with_cost
 from fedrap_coordinator.domain.records import DeviceRecord
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts, RoundLimits
 from fedrap_core.participation import why_not
@@ -122,7 +122,8 @@ def assign_slots(
 def _why_no_slot(
     known: DeviceRecord, rule: SlotRule, counts: RoundCounts, now: float
 ) -> Problem | None:
-    problem = why_not(known.last_step, counted(known, now, rule.privacy), rule.step, rule.privacy)
+    privacy, times = rule.privacy, counted(known, now, rule.privacy)
+    problem = why_not(known.last_step, times, rule.step, privacy, idle(known, now))
     if problem is None and known.last_step != rule.step:
         first_step = 0 if rule.new_keys else known.first_step
         problem = why_too_new(first_step, known.not_before, known.free_at, rule.step, now)

@@ -23,6 +23,9 @@ from fedrap_core.wire.codec import decode_value, encode_value
 USUAL_FLOOR = 10.0  # epsilon that devices insist on unless their app says otherwise
 
 
+_ABSENT = {"window_days": 0.0, "spread_days": 0.0}  # fields that a plan leaves out, and their sense
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What every round of a task is made under."""
 
@@ -45,8 +48,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             known = ", ".join(tree)
             raise ConfigError(f"a policy has no {', '.join(unknown)}; it has {known}")
         wanted = tree | changes
-        if wanted["window_days"] in (0, None):  # as it is where nobody says anything
-            del wanted["window_days"]
+        for name in _ABSENT:
+            if wanted[name] in (0, None):  # as it is where nobody says anything
+                del wanted[name]
         try:
             total = msgspec.convert(wanted.pop("total"), Count)
             return Policy(privacy=msgspec.convert(wanted, Privacy), total=total)
@@ -68,7 +72,7 @@ def read_policy(raw: bytes) -> Policy:
 
 def _flat(policy: Policy) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(policy.privacy)
-    return {"window_days": 0.0, **found, "total": policy.total}
+    return {**_ABSENT, **found, "total": policy.total}
 
 
 def differences(before: Policy, after: Policy) -> dict[str, tuple[Any, Any]]:
@@ -110,6 +114,13 @@ def effect(before: Policy, after: Policy, now: DeviceStates, then: DeviceStates)
             f"{number} devices that had spent their budget may take part again"
             if back > 0
             else f"{number} devices more have spent their budget, and take part no more"
+        )
+    old, new = before.privacy.rest, after.privacy.rest
+    if old != new:
+        said.append(
+            f"a device rests {new / DAY:.1f} days after a round, not {old / DAY:.1f}"
+            if new > 0
+            else "devices rest no longer than b steps after a round: K is no longer spread"
         )
     later = state_policy(after.privacy, then.most_promised).lifetime
     if later and math.isfinite(later[-1].epsilon):

@@ -41,7 +41,7 @@ def until_next_round(
     return max(0.0, min(max(expected - age, _LONGER * age), limits.max_seconds - age))
 
 
-def until_rested(known: DeviceRecord, separation: int, step: int) -> int:
+def steps_to_rest(known: DeviceRecord, separation: int, step: int) -> int:
     """Steps that must be released before this device may join again."""
     return 0 if known.last_step is None else max(0, known.last_step + separation - step)
 
@@ -50,6 +50,15 @@ def until_old_enough(known: DeviceRecord, step: int, expected: float, now: float
     """Seconds until a new key has waited long enough."""
     steps = max(0, known.first_step - step) * expected
     return max(known.not_before - now, min(steps, max(0.0, known.free_at - now)), 0.0)
+
+
+def waiting_time(ready: int, limits: RoundLimits, rest: float) -> float:
+    """Seconds over which devices are told to come that found no slot, where slots come evenly.
+
+    As many come back in that time as there are slots in it, if `ready` devices could take part; and
+    nobody waits for longer than a device rests.
+    """
+    return min(rest, limits.min_seconds * ready / limits.max_updates)
 
 
 def come_back(seconds: float, least: float, uniform: float) -> float:

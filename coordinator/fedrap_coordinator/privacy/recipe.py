@@ -33,6 +33,7 @@ from fedrap_core.solve.server_step import Learning
 
 LEAST_COHORT = 20  # what a device's default floor wants
 LARGEST_CLIP = 100.0  # what it takes, at the most
+SPREAD_DAYS = 30.0  # that K lasts: a release every few hours or days, and a month for all to come
 WINDOW_DAYS = 365.0  # in which K rounds may be joined: a device's default floor wants no less
 # What 5 % of attackers get on ml-100k at epsilon 8, validation: .239 without, .003 with 1.5, .001
 # with 1.35, at the same quality (docs/poisoning.md).
@@ -123,6 +124,7 @@ class Expected:
     items: int  # m
     epsilon: float | None = 8.0  # of one device in any window; None: no guarantee
     history: float = 50.0  # items that a device knows, in the mean
+    spread_days: float = SPREAD_DAYS  # that K rounds of a device last; 0: as fast as devices come
 
     @property
     def interactions(self) -> float:
@@ -219,6 +221,8 @@ def derive(expected: Expected, anyway: bool = False) -> Recipe:
         raise ConfigError("--devices must be from 2 to 1,000,000,000, --items to 10,000,000")
     if not 1 <= expected.history <= 5000:
         raise ConfigError("--history must be from 1 to 5000 items")
+    if not 0 <= expected.spread_days <= WINDOW_DAYS:
+        raise ConfigError(f"--spread must be from 0 to {WINDOW_DAYS:g} days, in which K renews")
     if expected.epsilon is None:
         return _open(expected)
     found = _guaranteed(expected, expected.epsilon)
@@ -260,13 +264,13 @@ def _guaranteed(expected: Expected, epsilon: float) -> Recipe:
         cohort,
         RoundLimits(
             min_updates=min(cohort, max(LEAST_COHORT, cohort // 4)), max_updates=cohort,
-            total=preset.rounds,
-            min_seconds=20 * HOUR, max_seconds=2 * DAY,
+            total=preset.rounds, **_pace(expected, preset.rounds, 20 * HOUR, 2 * DAY),
         ),
         preset.method,
         Privacy(
             clip=preset.clip, row_clip=preset.clip / 3, noise=best.noise, separation=2,
             cap=best.cap, coefficients=best.coefficients, delta=delta, window_days=WINDOW_DAYS,
+            spread_days=expected.spread_days,
         ),
         preset.learning,
         preset.scoring,
@@ -274,7 +278,7 @@ def _guaranteed(expected: Expected, epsilon: float) -> Recipe:
     why = _reasons(expected) | {
         "round.max_updates": "half of the devices: noise is shared by all of a round",
         "round.min_updates": "a quarter of that, for a launch; more updates, less noise in C",
-        "round.min_seconds": "so that every phone was charging once",
+        "round.min_seconds": _why_pace(expected, "so that every phone was charging once"),
         "round.total": "few, because each one costs epsilon",
         "privacy.clip": "S; binds for nearly everybody, so that all count alike",
         "privacy.row_clip": "S/3: what one device can do to one item",
@@ -312,12 +316,13 @@ def _open(expected: Expected) -> Recipe:
         cohort,
         RoundLimits(
             min_updates=min(cohort, max(LEAST_COHORT, cohort // 4)), max_updates=cohort,
-            total=total, min_seconds=HOUR, max_seconds=DAY,
+            total=total, **_pace(expected, total, HOUR, DAY),
         ),
         SolveMethod(dim=64, sequence=sequence if refusal is None else OFF, trend=TrendMethod()),
         Privacy(
             clip=LARGEST_CLIP, row_clip=row_clip, noise=0.0, separation=2,
             cap=PARTICIPATIONS, delta=default_delta(expected.devices), window_days=WINDOW_DAYS,
+            spread_days=expected.spread_days,
         ),
         Learning(
             eta=round(min(0.5, 0.1 + part), 3), decay=round(0.22 ** (1 / total), 4),
@@ -332,7 +337,9 @@ def _open(expected: Expected) -> Recipe:
             else "fewer would be too few for a device's default floor, more than half for b"
         ),
         "round.min_updates": "a round with fewer is abandoned; devices see this number",
-        "round.min_seconds": "collected at least so long, unless max_updates come first",
+        "round.min_seconds": _why_pace(
+            expected, "collected at least so long, unless max_updates come first"
+        ),
         "round.total": "everybody is asked K times",
         "privacy.clip": "S: the most that a device's default floor takes",
         "privacy.row_clip": "2·sqrt(cohort/88): what one device can do to one item",
@@ -392,6 +399,30 @@ def _sequence_learning(method: SolveMethod, rounds: int) -> SequenceLearning:
     return SequenceLearning(rounds=rounds) if method.sequence is not OFF else SequenceLearning()
 
 
+def _pace(
+    expected: Expected, rounds: int, least_seconds: float, most_seconds: float
+) -> dict[str, float]:
+    """How long a round lasts: all of them as long as K is spread over, or as fast as is sensible.
+
+    A device rests for spread/K, and all of them together make K times `rounds`/K turns in that
+    time; so each round finds as many rested devices as it asks for.
+    """
+    if expected.spread_days == 0:
+        return {"min_seconds": least_seconds, "max_seconds": most_seconds}
+    each = float(f"{expected.spread_days * DAY / rounds:.4g}")
+    return {"min_seconds": each, "max_seconds": max(most_seconds, 2 * each)}
+
+
+def _why_pace(expected: Expected, otherwise: str) -> str:
+    return "spread_days / total: slots come evenly over it" if expected.spread_days else otherwise
+
+
+def _why_spread(expected: Expected) -> str:
+    if expected.spread_days == 0:
+        return "K is spent as fast as devices come: a task may be over in a night"
+    return "K of a device last so long: it rests a K-th of it; raise it once the model is there"
+
+
 def _reasons(expected: Expected) -> dict[str, str]:
     """What is the same with and without a guarantee."""
     return {
@@ -399,6 +430,7 @@ def _reasons(expected: Expected) -> dict[str, str]:
         "learning.density": f"p: {expected.history:g} of {expected.items} items in a history",
         "learning.score_cap": "no item scores higher than usual for as many fans: promoted items",
         "privacy.delta": "min(1e-5, N^-1.1)",
+        "privacy.spread_days": _why_spread(expected),
         "enrolment.wait_steps": "at least b, so that enrolling again does not shorten the rest",
     }
 

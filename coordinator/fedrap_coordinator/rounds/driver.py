@@ -142,7 +142,16 @@ class RoundDriver:
     @property
     def slots(self) -> int:
         """How many devices may have a slot in the open round by now."""
-        return self._pacing.slots(self.round, self.limits, self._sources.monotonic())
+        return self._pacing.slots(
+            self.round, self.limits, self._sources.monotonic(), self.paced_age
+        )
+
+    @property
+    def paced_age(self) -> float | None:
+        """Seconds since the open round was opened, where its slots come evenly; else None."""
+        if self.round is None or self.plan.privacy.rest <= 0:
+            return None
+        return self._timing.now(self.round) - self.round.opened_at
 
     @property
     def settings(self) -> Settings:

@@ -11,13 +11,14 @@ import logging
 import math
 
 from fedrap_coordinator.domain import retry_hints
-from fedrap_coordinator.domain.charges import until_renewed
+from fedrap_coordinator.domain.charges import idle, until_renewed
 from fedrap_coordinator.domain.decisions import (
     SlotRequest,
     SlotResult,
     SlotRule,
     needs_new_keys,
 )
+from fedrap_coordinator.domain.over_selection import until_slot
 from fedrap_coordinator.domain.rate_limits import Buckets
 from fedrap_coordinator.domain.rounds import Phase, Round
 from fedrap_coordinator.errors import Refusal
@@ -29,6 +30,7 @@ from fedrap_coordinator.rounds.releases import Model
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_core.errors import FedRapError
+from fedrap_core.participation import until_rested
 from fedrap_core.plan import DAY, OFF
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import sign_message
@@ -39,6 +41,7 @@ SMALL = 4096  # bytes of an offer request
 _NOWHERE = b""  # no round: only the nonce is counted
 _WORTH_WAITING = (problems.NO_ROUND, problems.TOO_SOON, problems.TOO_NEW)
 _LOOK_SECONDS = 10.0  # between two looks at how many devices could take part: it reads all of them
+_COUNT_SECONDS = 60.0  # the same, for those who are told when to come back
 log = logging.getLogger(__name__)
 
 
@@ -62,6 +65,7 @@ class Slots:
         self._last_rule: SlotRule | None = None
         self._new_keys = b""  # the round that new keys may join at once
         self._next_look = 0.0  # at how many devices could take part; by the monotonic clock
+        self._ready, self._count_at = 0, -math.inf  # devices that could take part, as last counted
         self._waiting = 0
         self._context: RoundContext | None = None  # of the open round; made once
 
@@ -119,6 +123,8 @@ class Slots:
                 left = until - loop.time()
                 if refusal.problem not in _WORTH_WAITING or left <= 0:
                     raise
+                if self._driver.paced_age is not None and (refusal.retry_after or 0.0) > left:
+                    raise  # it has its date; slots that come meanwhile are for those who come then
                 if self._waiting >= serve.max_waiting or not await self._wait(changed, left):
                     raise
             request = SlotRequest(signed.device)  # its nonce is counted
@@ -193,6 +199,7 @@ class Slots:
             request = SlotRequest(request.device)
         if driver.is_over and driver.round is None:
             raise Refusal(problems.TASK_OVER)
+        await self._count_ready(result)
         raise self._later(result)
 
     def _refuse_spent(self, result: SlotResult) -> None:
@@ -209,18 +216,35 @@ class Slots:
                 retry_after=left + self._settings.serve.retry_seconds * self._sources.uniform(),
             )
 
+    async def _count_ready(self, result: SlotResult) -> None:
+        """How many devices could take part, for those who found no slot where slots come evenly."""
+        driver, now = self._driver, self._sources.monotonic()
+        found_none = result.problem is problems.NO_ROUND and driver.paced_age is not None
+        if found_none and driver.round is not None and now >= self._count_at:
+            self._count_at = now + _COUNT_SECONDS
+            states = await driver.device_states(driver.round.step, driver.now(driver.round))
+            self._ready = states.ready
+
     def _later(self, result: SlotResult) -> Refusal:
         """When it could help to ask again."""
         driver, known, now = self._driver, result.device, self._sources.clock()
         expected, step = driver.expected, 0 if driver.round is None else driver.round.step
         seconds = retry_hints.until_next_round(driver.round, expected, driver.limits, now)
-        problem = result.problem or problems.NO_ROUND
+        problem, rule = result.problem or problems.NO_ROUND, driver.plan.privacy
+        least, uniform = self._settings.serve.retry_seconds, self._sources.uniform()
         if problem is problems.TOO_SOON and known is not None:
-            rest = retry_hints.until_rested(known, driver.plan.privacy.separation, step)
-            seconds += max(0, rest - 1) * expected
+            rest = retry_hints.steps_to_rest(known, rule.separation, step)
+            seconds = seconds + (rest - 1) * expected if rest > 0 else 0.0
+            left = until_rested(idle(known, now), rule)
+            if left > seconds:  # a date that is known: nobody rests longer than that
+                return Refusal(problem, retry_after=left + least * uniform)
         elif problem is problems.TOO_NEW and known is not None:
             seconds = retry_hints.until_old_enough(known, step, expected, now)
-        least, uniform = self._settings.serve.retry_seconds, self._sources.uniform()
+        elif driver.paced_age is not None and driver.round is not None:
+            coming = until_slot(driver.round, driver.limits, driver.paced_age)
+            seconds = coming if coming > 0 else seconds
+            wide = retry_hints.waiting_time(self._ready, driver.limits, rule.rest)
+            return Refusal(problem, retry_after=seconds + max(least, wide) * uniform)
         return Refusal(problem, retry_after=retry_hints.come_back(seconds, least, uniform))
 
     def _offer(self, round_: Round, model: Model) -> Offer:

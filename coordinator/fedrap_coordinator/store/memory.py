@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from fedrap_coordinator.domain import decisions
-from fedrap_coordinator.domain.charges import DIGITS, counted, edge
+from fedrap_coordinator.domain.charges import DIGITS, counted, edge, idle
 from fedrap_coordinator.domain.decisions import (
     SlotRequest,
     SlotResult,
@@ -724,7 +724,8 @@ def _state(known: DeviceRecord, step: int, rule: Privacy, now: float) -> str:
         return "expired"
     if known.last_step == step:  # it has its slot
         return "resting"
-    problem = why_not(known.last_step, counted(known, now, rule), step, rule)
+    times = counted(known, now, rule)
+    problem = why_not(known.last_step, times, step, rule, idle(known, now))
     if problem is None:
         problem = decisions.why_too_new(
             known.first_step, known.not_before, known.free_at, step, now

@@ -171,13 +171,17 @@ def device_states(db: sa.Connection, step: int, rule: Privacy, now: float) -> De
         newest = 1 + charges.WIDTH * (cap - 1)  # where the K-th newest charge begins
         spent_all = sa.func.substr(d.charges, newest, charges.DIGITS) > out
         inside = sa.func.substr(d.charges, 1, charges.DIGITS) > out
+    resting = sa.and_(d.last_step.is_not(None), d.last_step > step - separation)
+    if rule.rest > 0:
+        newest_charge = sa.func.substr(d.charges, 1, charges.DIGITS)
+        resting = sa.or_(resting, newest_charge > charges.rested(now, rule))
     waiting = sa.or_(d.not_before > now, sa.and_(d.first_step > step, d.free_at > now))
     state = sa.case(
         (d.revoked_at.is_not(None), "revoked"),
         (d.valid_until <= now, "expired"),
         (sa.and_(d.last_step.is_not(None), d.last_step == step), "resting"),
         (spent_all, "spent"),
-        (sa.and_(d.last_step.is_not(None), d.last_step > step - separation), "resting"),
+        (resting, "resting"),
         (waiting, "waiting"),
         else_="ready",
     ).label("state")

@@ -41,6 +41,7 @@ _NOT_SYNCED = frozenset(  # words of a round that ended before it looked for a r
         eligibility.TOKEN_FAILED,
         eligibility.NOTHING_TO_SHARE,
         eligibility.LEDGER_LOST,
+        eligibility.TOLD_TO_WAIT,
     }
 )
 T = TypeVar("T")
@@ -239,6 +240,9 @@ class DeviceProcess:
             return replace(report, retry_after=min(left, REFRESH_SECONDS))
         if report.blocked_by in _NOT_SYNCED:
             await self._refresh()
+        if report.blocked_by == eligibility.TOLD_TO_WAIT and report.retry_after is not None:
+            left = min(report.retry_after, REFRESH_SECONDS)  # releases come meanwhile
+            return replace(report, retry_after=left)
         return report
 
     async def _refresh(self) -> None:

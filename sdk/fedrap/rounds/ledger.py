@@ -14,6 +14,7 @@ import msgspec
 
 from fedrap import arguments
 from fedrap.rounds import eligibility
+from fedrap_core import participation
 from fedrap_core.plan import DAY, Plan, Privacy
 from fedrap_core.privacy.accounting import gaussian_epsilon
 from fedrap_core.privacy.statement import Statement, state_policy
@@ -127,6 +128,14 @@ def why_not(
     if any(abs(step - taken) < gap for taken in steps):
         return eligibility.LEDGER_SEPARATION
     return None
+
+
+def until_rested(entries: Sequence[Entry], now: float) -> float:
+    """Seconds that this device still rests after its last round, by what it agreed to then."""
+    last = _last_agreed(entries)
+    if last is None or last.rule is None:
+        return 0.0
+    return participation.until_rested(now - last.at, last.rule)
 
 
 def charged_steps(entries: Sequence[Entry]) -> frozenset[int]:

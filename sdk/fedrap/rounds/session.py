@@ -18,7 +18,7 @@ from fedrap.results import RoundReport
 from fedrap.rounds import eligibility
 from fedrap.rounds.answering import Answering, QuestionState
 from fedrap.rounds.enrolment import Attest, Membership, authority_of
-from fedrap.rounds.ledger import Floor
+from fedrap.rounds.ledger import Floor, until_rested
 from fedrap.rounds.runner import RoundRunner, RoundSteps
 from fedrap.rounds.state import RoundSnapshot, RoundState, Wait
 from fedrap.rounds.sync import AttributeState, sync, sync_attributes
@@ -133,8 +133,13 @@ class RoundSession:
             self._state.keep_wait(Wait())
 
     def _left(self, device: RoundSnapshot) -> float:
-        """Seconds until the coordinator may be asked; another token is not told to wait."""
-        return device.wait.left(device.at) if device.wait.of == self._asked else 0.0
+        """Seconds until the coordinator may be asked; another token is not told to wait.
+
+        Who took part rests by its own ledger, and asks nobody; what is left to be sent is sent.
+        """
+        told = device.wait.left(device.at) if device.wait.of == self._asked else 0.0
+        rest = 0.0 if device.outbox else until_rested(device.entries, device.at)
+        return max(told, rest)
 
     @property
     def helper(self) -> bytes | None:
@@ -306,7 +311,7 @@ class RoundSession:
             wait_seconds=self._left(device),
             ledger_lost=device.ledger_lost,
         )
-        if blocked == eligibility.TOLD_TO_WAIT:
+        if blocked == eligibility.TOLD_TO_WAIT and device.wait.left(device.at) > 0:
             return self.refused(device) or blocked
         return blocked
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fedrap_coordinator.domain.over_selection import SlotPacing
+from fedrap_coordinator.domain.over_selection import SlotPacing, until_slot
 from fedrap_coordinator.domain.rounds import Round, RoundLimits
 
 LIMITS = RoundLimits(
@@ -59,3 +59,19 @@ def test_under_five_percent_of_charges_are_spent_on_devices_that_would_have_answ
     wasted = (charged - counted - silent) / charged
     assert wasted < 0.05
     assert silent / charged == pytest.approx(dropped, abs=0.03)
+
+
+def test_where_k_is_spread_slots_come_evenly_over_a_round() -> None:
+    pacing, round_ = SlotPacing(), Round(b"r", 1, 1, 0.0)
+    limits = replace(LIMITS, min_seconds=4000.0)
+    pacing.see(round_, 0.0)
+    assert [pacing.slots(round_, limits, 0.0, age) for age in (0.0, 10.0, 11.0)] == [1, 1, 2]
+    assert pacing.slots(round_, limits, 0.0, 2000.0) == 200
+    assert pacing.slots(round_, limits, 0.0, 9000.0) == 400
+    pacing.see(full := replace(round_, assigned=200), 1.0)
+    assert until_slot(full, limits, 1500.0) == 500.0
+    assert pacing.slots(full, limits, 0.0, 2000.0) == 200
+    assert pacing.slots(full, limits, 0.0, 2001.0) == 201
+    assert pacing.slots(full, limits, 400.0, 2000.0) == 400  # nobody answered: others may come
+    assert until_slot(replace(round_, assigned=400), limits, 5000.0) == 0.0
+    assert pacing.slots(round_, replace(limits, min_seconds=0.0), 0.0, 0.0) == 400

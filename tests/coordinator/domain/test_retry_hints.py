@@ -47,8 +47,8 @@ def test_a_round_that_is_summed_is_followed_at_once() -> None:
 @pytest.mark.spec("7.16")
 def test_a_device_rests_for_as_many_steps_as_the_rule_says() -> None:
     device = DeviceRecord(b"d" * 16, b"key", 1, last_step=4)
-    assert [retry_hints.until_rested(device, b, 5) for b in (1, 2, 5)] == [0, 1, 4]
-    assert retry_hints.until_rested(DeviceRecord(b"d" * 16, b"key", 0, None), 9, 5) == 0
+    assert [retry_hints.steps_to_rest(device, b, 5) for b in (1, 2, 5)] == [0, 1, 4]
+    assert retry_hints.steps_to_rest(DeviceRecord(b"d" * 16, b"key", 0, None), 9, 5) == 0
 
 
 def test_a_new_key_waits_in_steps_or_seconds_and_not_beyond_its_end() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrap_core.participation import in_window, renews_at, why_not
+from fedrap_core.participation import in_window, renews_at, until_rested, why_not
 from fedrap_core.plan import DAY, Plan, Privacy
 from fedrap_core.privacy.accounting import gaussian_epsilon
 from fedrap_core.privacy.statement import guarantee_in_words, state_policy
@@ -135,3 +135,15 @@ def test_the_statement_has_the_window_and_what_several_cost() -> None:
     assert any("within 365 days" in one for one in stated.assumptions)
     assert state_policy(Privacy(noise=2.0, cap=4)).lifetime == ()
     assert state_policy(Privacy(noise=2.0, cap=4)).window_days is None
+
+
+def test_a_device_rests_for_its_share_of_the_time_that_k_is_spread_over() -> None:
+    rule = Privacy(cap=10, separation=1, spread_days=30.0)
+    assert rule.rest == 3 * DAY
+    assert why_not(3, 1, 4, rule, idle=3 * DAY - 1) is problems.TOO_SOON
+    assert why_not(3, 1, 4, rule, idle=3 * DAY) is None
+    assert why_not(3, 1, 3, rule, idle=0.0) is None  # the same step again is charged once
+    assert why_not(3, 10, 4, rule, idle=0.0) is problems.BUDGET_SPENT
+    assert why_not(None, 0, 4, rule) is None
+    assert until_rested(-5.0, rule) == 3 * DAY  # a clock that was set back
+    assert until_rested(0.0, Privacy()) == 0.0

@@ -502,9 +502,16 @@ final class DeviceState {
         return new LinkedHashMap<>(personal);
     }
 
-    /** Seconds that the coordinator asked to wait, as far as they are not over; 0: none. */
+    /**
+     * Seconds that the coordinator asked to wait, or that this device rests after a round, as far as
+     * they are not over; 0: none. What is left to be sent is sent.
+     */
     synchronized double waitSeconds(byte[] of) {
-        checkUsable();
+        double rest = outbox().isEmpty() ? Ledger.untilRested(entries, now()) : 0;
+        return Math.max(rest, told(of));
+    }
+
+    private double told(byte[] of) {
         if (refusedOf.length > 0 && !java.util.Arrays.equals(of, refusedOf)) {
             return 0; // another server or token was told so
         }

@@ -154,6 +154,14 @@ final class Ledger {
         return near ? "ledger-separation" : null;
     }
 
+    /** Seconds that this device still rests after its last round, by what it agreed to then. */
+    static double untilRested(List<Entry> entries, double now) {
+        Entry last = agreed(entries);
+        return last == null
+                ? 0
+                : 86_400.0 * last.rule.spreadDays / last.rule.cap - Math.max(0, now - last.at);
+    }
+
     /** The last round that this device itself took part in; null where there is none. */
     static Entry agreed(List<Entry> entries) {
         Entry last = null;

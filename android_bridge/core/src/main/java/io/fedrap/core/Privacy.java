@@ -14,6 +14,7 @@ final class Privacy {
     final int separation; // b, in released steps
     final long cap; // K, rounds a device joins in any window
     final double windowDays; // of such a window; 0: K is for all of a device's life
+    final double spreadDays; // that K lasts: a device rests so long / K after a round; 0: it does not
     final double delta;
     final Adapt adapt; // null: S stays as it is
 
@@ -43,7 +44,7 @@ final class Privacy {
     Privacy(Fields f) {
         f.only(
                 "clip", "row_clip", "noise", "coefficients", "separation", "cap", "delta", "adapt",
-                "window_days");
+                "window_days", "spread_days");
         clip = f.number("clip", Double.MIN_VALUE, 1e6, 30.0);
         rowClip = f.has("row_clip") ? f.number("row_clip", Double.MIN_VALUE, 1e6) : Double.NaN;
         noise = f.number("noise", 0, 1e4, 0.0);
@@ -51,6 +52,7 @@ final class Privacy {
         cap = f.integer("cap", 1, 1_000_000_000, 10);
         delta = f.number("delta", Double.MIN_VALUE, Math.nextDown(1.0), 1e-5);
         windowDays = f.number("window_days", 0, 3650, 0.0);
+        spreadDays = f.number("spread_days", 0, 3650, 0.0);
         adapt = f.has("adapt") ? new Adapt(f.inner("adapt")) : null;
         coefficients = coefficientsOf(f);
         if (coefficients.length > separation) {
@@ -96,6 +98,9 @@ final class Privacy {
         map.put("adapt", adapt == null ? null : adapt.toMap());
         if (windowDays > 0) {
             map.put("window_days", windowDays);
+        }
+        if (spreadDays > 0) {
+            map.put("spread_days", spreadDays);
         }
         return map;
     }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -44,6 +45,21 @@ class LedgerTest {
                 Ledger.whyNot(entries, one.integer("step"), plan, least, one.number("now"), Double.POSITIVE_INFINITY));
         assertEquals(one.integer("charged"), Ledger.chargedSteps(entries));
         Vectors.close(one.number("epsilon"), Ledger.epsilon(entries));
+    }
+
+    @Test
+    void aDeviceRestsForItsShareOfTheTimeThatItsRoundsAreSpreadOver() {
+        Privacy rule =
+                new Privacy(
+                        Fields.ofValue(
+                                MsgPack.encode(Collections.singletonMap("spread_days", 30.0)), 4096));
+        assertEquals(30.0, rule.toMap().get("spread_days"));
+        Ledger.Entry one = new Ledger.Entry(7, new byte[16], 1e9, rule);
+        List<Ledger.Entry> entries = Collections.singletonList(one);
+        assertEquals(3 * 86_400.0, Ledger.untilRested(entries, 1e9 - 5)); // the clock was set back
+        assertEquals(86_400.0, Ledger.untilRested(entries, 1e9 + 2 * 86_400));
+        assertEquals(0.0, Ledger.untilRested(entries, 1e9 + 3 * 86_400));
+        assertEquals(0.0, Ledger.untilRested(new ArrayList<>(), 1e9));
     }
 
     @Test
