@@ -211,7 +211,5 @@ async def test_a_successor_needs_rounds_and_something_to_succeed(tmp_path: Path)
         with pytest.raises(ConfigError, match="nothing was learnt yet"):
             await actions(served, of_dim(LARGER, 1)).begin_successor()
         await joined(await two_devices(served, tmp_path), served.app[COORDINATOR])
-        with pytest.raises(ConfigError, match="raise round.total"):
+        with pytest.raises(ConfigError, match=r"raise round\.total"):
             await actions(served, of_dim(LARGER, 1)).begin_successor()
-
-

@@ -185,9 +185,7 @@ def successor_model(model: Model, settings: Settings) -> Model:
     message = pack_release(
         m.task, old.step, fresh.common, m.catalogue, fresh.message.scoring, m.clip, withheld
     )
-    stored = replace(
-        fresh.stored, body=encode(message), support=old.support, restores=old.version
-    )
+    stored = replace(fresh.stored, body=encode(message), support=old.support, restores=old.version)
     return _unsigned(stored, fresh.common, message)
 
 

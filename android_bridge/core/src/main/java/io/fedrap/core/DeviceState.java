@@ -121,7 +121,7 @@ final class DeviceState {
             SetAside.value(store, ReleaseHeader.HEAD, error);
             SetAside.value(store, "catalogue", error);
         }
-        staged = SetAside.read(store, STAGED, raw -> raw == null || model == null ? null : beside(raw, model));
+        staged = SetAside.read(store, STAGED, raw -> raw == null || model == null ? null : following(raw, model));
         attributes = ItemAttributes.loadOrNone(store);
         setAside = SetAside.all(store);
     }
@@ -508,10 +508,10 @@ final class DeviceState {
      */
     synchronized double waitSeconds(byte[] of) {
         double rest = outbox().isEmpty() ? Ledger.untilRested(entries, now()) : 0;
-        return Math.max(rest, told(of));
+        return Math.max(rest, waitTold(of));
     }
 
-    private double told(byte[] of) {
+    private double waitTold(byte[] of) {
         if (refusedOf.length > 0 && !java.util.Arrays.equals(of, refusedOf)) {
             return 0; // another server or token was told so
         }
