@@ -45,7 +45,7 @@ def health(seen: Seen) -> Health:
             "There is no release: the catalogue is empty.",
             "`fedrap-coordinator items add FILE` brings items; the first release follows at once.",
         )
-    if seen.rollout is not None and seen.rollout.is_staged:
+    if seen.rollout is not None and seen.rollout.is_staged and not seen.rollout.is_learnt:
         return Health(
             "rolling-out",
             f"Release {seen.rollout.version} is with {seen.rollout.share:.3g} of the devices. "

@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fedrap_coordinator.admin import documents
 from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.quality import rollout_line
 from fedrap_coordinator.admin.question_actions import candidates
+from fedrap_coordinator.domain.policy import read_policy
 from fedrap_coordinator.domain.records import AuditEntry
-from fedrap_coordinator.domain.rollouts import NEXT, SCALARS, VERSION, Rollout, RolloutState
+from fedrap_coordinator.domain.rollouts import (
+    NEXT,
+    SCALARS,
+    SUCCESSOR,
+    VERSION,
+    Rollout,
+    RolloutState,
+)
 from fedrap_coordinator.errors import ConfigError, Refusal
+from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode
 from fedrap_core.wire.messages import Release
@@ -76,6 +86,49 @@ class RolloutActions:
             raise ConfigError(f"release {version} is the latest, or not kept; see `releases list`")
         return f"{VERSION}{version}"
 
+    async def begin_successor(self) -> documents.RolloutLine:
+        """Learn a successor, in the shape that the settings have, beside the latest release.
+
+        Raises:
+            ConfigError: nothing was learnt yet, no rounds are left, or there is no such shape.
+            Refusal: a roll-out goes on.
+        """
+        stored, settings = await self._store.release(None), self._admin.settings
+        if stored is None or stored.step == 0:
+            raise ConfigError("nothing was learnt yet: change the settings, no successor is needed")
+        latest = decode(Release, stored.body, MAX_RELEASE_BYTES)
+        if not isinstance(latest.scoring, Scoring) or not isinstance(settings.method, SolveMethod):
+            raise ConfigError("only `solve` has successors; `paper` needs a new database")
+        raw = await self._store.policy()
+        total = settings.round.total if raw is None else read_policy(raw).total
+        if stored.step >= total:
+            raise ConfigError(
+                f"all {total} rounds of the task were made, and a successor is learnt in rounds; "
+                "raise round.total with `fedrap-coordinator policy change` first"
+            )
+        source, usual = f"{SUCCESSOR}{settings.method.dim}", settings.rollouts
+        row = Rollout(
+            self._admin.sources.token_bytes(16), source, usual.shares, usual.tolerance,
+            self._admin.sources.clock(),
+        )  # fmt: skip
+        if not await self._store.add_rollout(row, self._admin.entry("task-next", source)):
+            raise Refusal(
+                problems.EXISTS_ALREADY, "a roll-out goes on; `rollout halt` or `promote` ends it"
+            )
+        return await rollout_line(self._store, row)
+
+    async def judge_successor(self) -> documents.RolloutLine:
+        """Stage the successor to some devices, and let their answers decide.
+
+        Raises:
+            Refusal: no successor is learnt.
+        """
+        row = await self._going()
+        if not row.is_learnt:
+            raise Refusal(problems.NOT_FOUND, "no successor is learnt; `task next` begins one")
+        judged = replace(row, state=RolloutState.JUDGING)
+        return await self._moved(row, judged, self._admin.entry("task-judge"))
+
     async def rollouts(self, count: int) -> documents.RolloutList:
         """The last ones, the newest first."""
         rows = await self._store.rollouts(count)
@@ -99,7 +152,7 @@ class RolloutActions:
             Refusal: nothing is staged.
         """
         row, entry = await self._going(), self._admin.entry("rollout-promote")
-        if row.state is not RolloutState.RUNNING:
+        if row.state is not RolloutState.RUNNING and not row.is_learnt:
             raise Refusal(problems.NOT_FOUND, f"nothing is staged: the roll-out is {row.state}")
         return await self._moved(row, row.promoted(f"by {entry.who}"), entry)
 

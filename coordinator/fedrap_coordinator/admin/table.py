@@ -346,6 +346,16 @@ PROMOTE_ROLLOUT = Action(
     "Give the staged release to everybody now.",
     Nothing, d.RolloutLine, lambda admin, _: RolloutActions(admin).promote(),
 )  # fmt: skip
+NEXT_TASK = Action(
+    "task-next", "roll-out", "post", "/admin/v1/task/next",
+    "Learn a successor with the settings of now, beside the latest release.",
+    Nothing, d.RolloutLine, lambda admin, _: RolloutActions(admin).begin_successor(),
+)  # fmt: skip
+JUDGE_TASK = Action(
+    "task-judge", "roll-out", "post", "/admin/v1/task/judge",
+    "Stage the successor to some devices, and let their answers decide.",
+    Nothing, d.RolloutLine, lambda admin, _: RolloutActions(admin).judge_successor(),
+)  # fmt: skip
 ADMINS = Action(
     "admins", "", "", "", "Who may use the admin API.",
     Nothing, d.AdminList, lambda admin, _: admin.admins(),
@@ -368,7 +378,7 @@ ACTIONS: tuple[Action[Any, Any], ...] = (
     CHANGE_POLICY, ISSUERS, ADD_ISSUER,
     REMOVE_ISSUER, KEYS, ROTATE_KEYS, AUDIT, RELEASES, ROLL_BACK, ITEMS, IMPORT_ITEMS,
     RETIRE_ITEMS, QUALITY, NOTE_QUALITY, ASK, TUNE, QUESTIONS, QUESTION,
-    START_ROLLOUT, ROLLOUTS, HALT_ROLLOUT, PROMOTE_ROLLOUT,
+    START_ROLLOUT, ROLLOUTS, HALT_ROLLOUT, PROMOTE_ROLLOUT, NEXT_TASK, JUDGE_TASK,
     ADMINS, ADD_ADMIN, REMOVE_ADMIN, RECOVER,
 )  # fmt: skip
 SERVED = tuple(action for action in ACTIONS if action.path)  # over HTTP

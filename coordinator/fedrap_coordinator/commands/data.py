@@ -115,6 +115,12 @@ def add_operator_commands(commands: Any) -> None:
     add_action(staged, "halt", "take the staged release back now", _rollout_halt)
     add_action(staged, "promote", "give the staged release to everybody now", _rollout_promote)
 
+    task = add_group(commands, "task", "a successor of the model: another dim, learnt otherwise")
+    add_action(task, "next", "learn one with these settings; the release in use serves on", _next)
+    add_action(task, "judge", "stage it to some devices, whose answers decide", _judge)
+    add_action(task, "switch", "give it to everybody now", _rollout_promote)
+    add_action(task, "drop", "end it; the release in use stays", _rollout_halt)
+
     saved = add_action(commands, "backup", "copy a SQLite database while it is in use", _backup)
     saved.add_argument("file", type=Path, help="to write; must not be there")
     add_action(commands, "maintain", "give the room of what is gone back to the disk", _maintain)
@@ -343,6 +349,16 @@ def _rollout_status(arguments: argparse.Namespace) -> int:
     if not found.rollouts:
         show("nothing was rolled out yet")
     return 0
+
+
+def _next(arguments: argparse.Namespace) -> int:
+    status = _show_rollout(arguments, act(arguments, table.NEXT_TASK, table.Nothing()))
+    say("restart `serve` with these settings: rounds learn the successor from then on")
+    return status
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    return _show_rollout(arguments, act(arguments, table.JUDGE_TASK, table.Nothing()))
 
 
 def _rollout_halt(arguments: argparse.Namespace) -> int:

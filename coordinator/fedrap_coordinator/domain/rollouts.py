@@ -2,11 +2,17 @@
 
     waiting -> running -> promoting -> promoted
                        -> halting   -> halted          waiting -> halted, where nothing was staged
+    waiting -> learning -> promoting, halting          a successor, which rounds learn meanwhile
+                        -> judging -> waiting          it is staged as an earlier version then
 
 `waiting` is for a release that can be staged. While one runs a question is asked at each stage:
 where the mean lead of the staged release lies below zero beyond its interval it is halted, else the
 next share follows, and after the last one everybody. In `promoting` and `halting` the decision is
 made and its release is not published yet; it goes on from there after a crash.
+
+A successor is a model of another shape, or learnt otherwise, that begins with the C of the latest
+release. Its versions are staged and no device uses them: rounds learn from them while the release
+before serves, until somebody says that it is everybody's, or has it judged by devices.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from fedrap_core.questions.estimates import Estimate, Verdict, judge
 
 NEXT = "next"  # the source of a roll-out of what the next round learns
 VERSION, SCALARS = "version ", "scalars "  # others, each before its argument
+SUCCESSOR = "successor "  # and its k
 MOST_TRIES = 2  # of one stage, where too few devices answered
 ARM = 0.2  # of the least number of answers: as many devices of the share must have had a say
 
@@ -27,6 +34,8 @@ class RolloutState(StrEnum):
     """Where a roll-out is."""
 
     WAITING = "waiting"
+    LEARNING = "learning"
+    JUDGING = "judging"
     RUNNING = "running"
     PROMOTING = "promoting"
     HALTING = "halting"
@@ -35,7 +44,7 @@ class RolloutState(StrEnum):
 
 
 OVER = frozenset({RolloutState.PROMOTED, RolloutState.HALTED})
-STAGED = frozenset({RolloutState.RUNNING, RolloutState.PROMOTING, RolloutState.HALTING})
+STAGED = frozenset(RolloutState) - OVER - {RolloutState.WAITING}
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class Rollout:
     """A roll-out as the store keeps it."""
 
     id: bytes
-    source: str  # NEXT, VERSION and a number, or SCALARS and JSON
+    source: str  # NEXT, VERSION and a number, SCALARS and JSON, or SUCCESSOR and k
     shares: tuple[float, ...]  # of the stages, in order; everybody comes after them
     tolerance: float  # lead below zero that is no harm
     started_at: float
@@ -77,9 +86,33 @@ class Rollout:
         text = b"fedrap/1 rollout" + self.id + bytes([at, again])
         return hashlib.sha256(text).digest()[:16]
 
+    @property
+    def is_learnt(self) -> bool:
+        """Do rounds learn from what is staged?"""
+        return self.state is RolloutState.LEARNING
+
+    @property
+    def successor_dim(self) -> int | None:
+        """k of the successor; None where this is about something else."""
+        is_one = self.source.startswith(SUCCESSOR)
+        return int(self.source.removeprefix(SUCCESSOR)) if is_one else None
+
     def begun(self, base: int, version: int) -> Rollout:
         """Its release is staged beside `base`."""
-        return replace(self, state=RolloutState.RUNNING, base=base, version=version)
+        learnt = self.successor_dim is not None
+        state = RolloutState.LEARNING if learnt else RolloutState.RUNNING
+        return replace(self, state=state, base=base, version=version)
+
+    def learnt(self, version: int) -> Rollout:
+        """A round made the next version of the successor."""
+        return replace(self, version=version)
+
+    def judged(self) -> Rollout:
+        """The release before is everybody's again: the successor is staged as an earlier one."""
+        source = f"{VERSION}{self.version}"
+        return replace(
+            self, source=source, state=RolloutState.WAITING, base=None, version=None, reason=""
+        )
 
     def ended(self, now: float) -> Rollout:
         """What was decided is published."""

@@ -23,7 +23,7 @@ from fedrap_coordinator.domain.over_selection import SlotPacing
 from fedrap_coordinator.domain.policy import differences, in_words, read_policy
 from fedrap_coordinator.domain.records import Attribute, AuditEntry, DeviceStates, Extent
 from fedrap_coordinator.domain.retry_hints import REMEMBERED, RoundTiming
-from fedrap_coordinator.domain.rollouts import NEXT, Rollout
+from fedrap_coordinator.domain.rollouts import NEXT, VERSION, Rollout
 from fedrap_coordinator.domain.rounds import Phase, Round, RoundCounts
 from fedrap_coordinator.errors import (
     AlreadyReleased,
@@ -99,6 +99,7 @@ class RoundDriver:
     task: bytes  # the id of the task; known after `start`
     started: bool
     model: Model | None  # the latest release
+    successor: Model | None  # what rounds learn instead, while the latest release serves
     round: Round | None  # the open one, as a value
     plan: Plan  # of the open round, or of the next
     due: asyncio.Event  # set when something may have to be done before the next tick
@@ -118,6 +119,7 @@ class RoundDriver:
         reached: Reached = pass_by,
     ) -> None:
         self.task, self.model, self.round, self.rollout = b"", None, None, None
+        self.successor = None
         self.started = False
         self.due, self.changed = asyncio.Event(), asyncio.Event()
         self._store = store
@@ -166,7 +168,13 @@ class RoundDriver:
     @property
     def is_over(self) -> bool:
         """The budget of rounds is spent; no settings but `total` open another one."""
-        return self.model is not None and self.model.stored.step >= self._settings.round.total
+        learnt = self.learns_from
+        return learnt is not None and learnt.stored.step >= self._settings.round.total
+
+    @property
+    def learns_from(self) -> Model | None:
+        """What the open round, or the next one, is learnt from."""
+        return self.successor or self.model
 
     def now(self, round_: Round) -> float:
         """Wall time as the open round has it: see `RoundTiming.now`."""
@@ -203,15 +211,38 @@ class RoundDriver:
         self._timing.remember(await self._store.rounds(REMEMBERED + 1))
         async with self._turn:
             await self._refresh()
-            if self.model is not None:
-                check_settings(self._settings, self.model)
+            self.rollout = await self._store.rollout()
+            await self._load_successor(self.rollout)
+            newest = self.learns_from
+            if self.model is not None and newest is not None:
+                check_settings(self._settings, self.model, await self._next_dim())
                 self._check_authority(self.model)
-                self._check_steps(self.model)
+                self._check_steps(newest)
             await self._check_policy()
             if self.model is not None:
                 await self._take_up_log(self.model)
             await self._step()
         self.started = True
+
+    async def _next_dim(self) -> int | None:
+        """k of the successor that waits, is learnt or is judged, if any."""
+        row, other = self.rollout, self.successor
+        if row is None or row.successor_dim is not None:
+            return None if row is None else row.successor_dim
+        if other is None and row.source.startswith(VERSION):
+            stored = await self._store.release(int(row.source.removeprefix(VERSION)))
+            other = None if stored is None else await asyncio.to_thread(load_model, stored)
+        return None if other is None else other.common.dim
+
+    async def _load_successor(self, row: Rollout | None) -> None:
+        """What rounds learn from, where that is not the latest release."""
+        version = row.version if row is not None and row.is_learnt else None
+        if version is None:
+            self.successor = None
+        elif self.successor is None or self.successor.stored.version != version:
+            stored = await self._store.release(version)
+            assert stored is not None  # nothing is dropped while it goes on
+            self.successor = await asyncio.to_thread(load_model, stored)
 
     async def _check_policy(self) -> None:
         """A task keeps its policy until somebody changes it; settings alone do not.
@@ -403,7 +434,7 @@ class RoundDriver:
             return
         await self._keep_entry(made)
         if not staged:
-            self.model = without_state(made)
+            self.model, self.successor = without_state(made), None
         self.rollout = rollout if rollout is not None and staged else None
         self._adopt(None)
         said = {"version": made.stored.version, "items": made.common.size, "why": entry.action}
@@ -418,17 +449,18 @@ class RoundDriver:
     async def _follow_rollout(self) -> None:
         """Stage the release of a roll-out that waits, or end one as it was decided."""
         self.rollout = await self._store.rollout()
-        if self.rollout is None or not is_due(self.rollout, self._is_idle()):
+        dim = self._settings.method.dim
+        if self.rollout is None or not is_due(self.rollout, self._is_idle(), dim):
             return
         async with self._store.alone() as mine:
             if not mine:
                 return
             await self._refresh()
             row = self.rollout = await self._store.rollout()
-            if row is None or self.model is None or not is_due(row, self._is_idle()):
+            if row is None or self.model is None or not is_due(row, self._is_idle(), dim):
                 return
-            own, now = self._settings.released_scoring(), self._sources.clock()
-            next_ = await due_release(self._store, row, self.model, own, now)
+            now = self._sources.clock()
+            next_ = await due_release(self._store, row, self.model, self._settings, now)
             if next_ is not None:
                 await self._publish_again(next_.made, next_.before, next_.entry, next_.rollout)
 
@@ -486,6 +518,8 @@ class RoundDriver:
             self._adopt(None)
             return
         round_, raw = found
+        if self.model is not None and round_.release != self.model.stored.version:
+            await self._load_successor(await self._store.rollout())
         if not round_.seal_id:  # opened before keys were rotated
             round_ = replace(round_, seal_id=self._keyring.seal_id)
         if self.round is None or self.round.id != round_.id:
@@ -564,12 +598,13 @@ class RoundDriver:
     async def _open_round(self) -> None:
         await self._follow_policy()
         self.rollout = await self._store.rollout()
-        waits = self.rollout is not None and (self.rollout.is_staged or self.rollout.source != NEXT)
-        if self.model is None or self.is_over or waits:  # what is staged is not learnt from
+        await self._load_successor(self.rollout)
+        model, waits = self.learns_from, self.rollout is not None and self._waits(self.rollout)
+        if model is None or self.is_over or waits or model.common.dim != self._settings.method.dim:
             await self._tidy(set())
             return
-        self._follow(plan_after(self.model, self._settings))
-        stored, now = self.model.stored, self._sources.clock()
+        self._follow(plan_after(model, self._settings))
+        stored, now = model.stored, self._sources.clock()
         seal = await self._keys.for_a_round()
         round_ = Round(
             self._sources.token_bytes(16), stored.step + 1, stored.version, now, seal_id=seal
@@ -587,6 +622,10 @@ class RoundDriver:
         await self._tidy({seal})
         log.info("round opened", extra={"step": round_.step, "release": round_.release})
 
+    def _waits(self, row: Rollout) -> bool:
+        """Do rounds rest for it? What is staged is not learnt from, unless it is a successor."""
+        return not row.is_learnt and (row.is_staged or row.source != NEXT)
+
     async def _tidy(self, named: set[bytes]) -> None:
         """Destroy sealing keys that neither the round nor an open question names."""
         if self._keys.has_retired:
@@ -594,19 +633,20 @@ class RoundDriver:
 
     async def _with_helper(self, round_: Round) -> Round:
         """With what its offers say of a second server; raises HelperAway, HelperRefused."""
-        assert self.model is not None
+        model = self.learns_from
+        assert model is not None
         offer = Offer(
             task=self.task,
             round=round_.id,
             step=round_.step,
             plan=encode_value(self.plan),
             release=round_.release,
-            model=self.model.message.model,
+            model=model.message.model,
             seal_key=self._keyring.point(round_.seal_id),
             seal_id=round_.seal_id,
         )
         ends_at = round_.opened_at + self.limits.max_seconds + HELPER_SECONDS
-        items = self.model.common.size
+        items = model.common.size
         return replace(
             round_, helper=await self._aggregator.open_round(offer, self.plan, items, ends_at)
         )
@@ -638,10 +678,10 @@ class RoundDriver:
     async def _release_round(self) -> None:
         """Sum what was stored, learn, publish. Repeatable until the release is in the store."""
         assert self.round is not None
-        assert self.model is not None
-        round_, model, rollout = self.round, self.model, await self._store.rollout()
-        if rollout is not None and rollout.source != NEXT:  # it waits for this round's end
-            rollout = None
+        round_, model, rollout = self.round, self.learns_from, await self._store.rollout()
+        assert model is not None
+        if rollout is not None and self.successor is None and rollout.source != NEXT:
+            rollout = None  # it waits for this round's end
         try:
             made = await self._next_release(round_, model, b"" if rollout is None else rollout.id)
         except HelperAway as error:
@@ -653,8 +693,10 @@ class RoundDriver:
                 self._adopt(None)
             return
         try:
-            if rollout is not None:
+            if rollout is not None and self.successor is None:
                 rollout = rollout.begun(model.stored.version, made.stored.version)
+            elif rollout is not None:  # somebody may have decided what becomes of it
+                rollout = (await self._store.rollout() or rollout).learnt(made.stored.version)
             await self._store.add_release(made.stored, round_.id, rollout)
         except AlreadyReleased:  # another process has released this step
             await self._refresh()
@@ -663,6 +705,8 @@ class RoundDriver:
         await self._keep_entry(made)
         if rollout is None:
             self.model = without_state(made)
+        elif self.successor is not None:
+            self.successor = without_state(made)
         log.info("released", extra={"version": made.stored.version, "updates": made.stored.devices})
         self._timing.end(round_)
         self._adopt(None)

@@ -165,6 +165,42 @@ def first_model(task: bytes, extent: Extent, settings: Settings) -> Model:
     )
 
 
+def successor_model(model: Model, settings: Settings) -> Model:
+    """The C of `model` in the shape that the settings have, under the next version of its step.
+
+    It is made of what was published, and so costs nobody anything. What rows have no numbers for
+    is drawn as in a first release; of more numbers than there will be, those stay that say most
+    (the best rows of that rank: users are solved anew, so a rotation changes nothing). Trend and
+    sequence part begin anew; who supports a row stays known.
+    """
+    rng = np.random.default_rng([settings.seed, model.stored.step, model.stored.version])
+    rows = _of_dim(model.common.items.to_float(), settings.method.dim, settings, rng)
+    wanted, learner = sequence_of(settings.method), None
+    if wanted is not None:
+        learner = start_learner(model.common.size, wanted, settings.sequence, rng)
+    m, old = model.message, model.stored
+    made = _Next(old.version + 1, old.step, old.devices, m.clip)
+    fresh = _build(m.task, made, m.catalogue, quantize_rows(rows), None, settings, learner)
+    withheld = ~served_rows(m.withheld, m.size)
+    message = pack_release(
+        m.task, old.step, fresh.common, m.catalogue, fresh.message.scoring, m.clip, withheld
+    )
+    stored = replace(fresh.stored, body=encode(message), support=old.support, restores=old.version)
+    return _unsigned(stored, fresh.common, message)
+
+
+def _of_dim(
+    rows: npt.NDArray[np.float32], dim: int, settings: Settings, rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    more = dim - rows.shape[1]
+    if more >= 0:
+        fresh = rng.normal(0.0, settings.learning.spread, (len(rows), more))
+        return np.concatenate([rows.astype(np.float64), fresh], axis=1)
+    left, sizes, _ = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
+    kept = left[:, :dim] * sizes[:dim]
+    return np.pad(kept, ((0, 0), (0, dim - kept.shape[1])))
+
+
 def recovered_model(model: Model, version: int, step: int) -> Model:
     """The same C under a later version and step: both were published before a backup came back.
 
@@ -266,6 +302,8 @@ def rescored_model(model: Model, scoring: Scoring) -> Model:
 
 def _scoring_of(latest: Release, past: Release) -> AnyScoring:
     """Today's scoring, but window and kernels of the sequence part are those of its rows."""
+    if latest.dim != past.dim:  # a successor, or what it is beside: each has scalars of its own
+        return past.scoring
     if not (isinstance(latest.scoring, Scoring) and isinstance(past.scoring, Scoring)):
         return latest.scoring
     return msgspec.structs.replace(latest.scoring, sequence=past.scoring.sequence)
@@ -302,17 +340,20 @@ def publish(
     return replace(made, stored=replace(stored, facts=facts))
 
 
-def check_settings(settings: Settings, model: Model) -> None:
+def check_settings(settings: Settings, model: Model, next_dim: int | None = None) -> None:
     """A task keeps its method and its k; everything else an operator may change.
+
+    `next_dim` is the k of a successor that goes on, if any.
 
     Raises:
         ConfigError: the settings are those of another task.
     """
     known, same = model.common.dim, type(model.message.scoring) is type(settings.released_scoring())
-    if settings.method.dim != known or not same:
+    if settings.method.dim not in (known, next_dim) or not same:
         raise ConfigError(
-            f"this database holds a task of another method or another dim ({known}); "
-            "set them back, or start a new task with a new database"
+            f"this database holds a task of another method or another dim ({known}); set them "
+            "back, begin a successor of another dim with `fedrap-coordinator task next`, or "
+            "start a new task with a new database"
         )
 
 

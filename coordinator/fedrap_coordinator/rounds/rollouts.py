@@ -33,6 +33,7 @@ from fedrap_coordinator.rounds.releases import (
     load_model,
     rescored_model,
     restored_model,
+    successor_model,
     with_state,
 )
 from fedrap_coordinator.rounds.tuning import noised_estimates
@@ -59,42 +60,49 @@ class ToPublish:
     entry: AuditEntry
 
 
-def is_due(row: Rollout, idle: bool) -> bool:
-    """Is a release to be published for it? One that waits for a round, or for its end, is not."""
+def is_due(row: Rollout, idle: bool, dim: int) -> bool:
+    """Is a release to be published for it? One that waits for a round, or for its end, is not.
+
+    A successor is begun by a process that has its settings: `dim` is the k of these.
+    """
     if row.state is RolloutState.WAITING:
-        return row.source != NEXT and idle
-    return row.state is not RolloutState.RUNNING
+        return row.source != NEXT and idle and row.successor_dim in (None, dim)
+    return row.state not in (RolloutState.RUNNING, RolloutState.LEARNING)
 
 
 async def due_release(
-    store: Store, row: Rollout, latest: Model, own: AnyScoring, now: float
+    store: Store, row: Rollout, latest: Model, settings: Settings, now: float
 ) -> ToPublish | None:
     """What is published for a roll-out that is due, beside or after the latest full release.
 
-    None where what was to be staged cannot be made any more: it is over then. `own` are the
-    scalars of the settings, for which those stand that are promoted.
+    None where what was to be staged cannot be made any more: it is over then. Scalars that are
+    promoted stand for those of the settings, and a successor has their shape.
 
     Raises:
         BrokenModel: a release that a roll-out has to end with cannot be made.
     """
     if row.state is RolloutState.WAITING:
         try:
-            return await _first(store, row, latest, now)
+            return await _first(store, row, latest, settings, now)
         except BrokenModel as error:
             over, entry = row.halted(str(error), now), _entry(now, "halting", str(error))
             await store.move_rollout(over, row, entry)
             return None
-    return await _last(store, row, latest, own, now)
+    return await _last(store, row, latest, settings.released_scoring(), now)
 
 
 def _entry(now: float, action: str, said: str) -> AuditEntry:
     return AuditEntry(now, "coordinator", action, said[:100], "done")
 
 
-async def _first(store: Store, row: Rollout, latest: Model, now: float) -> ToPublish:
-    """An earlier version, or other scalars, beside the latest release."""
+async def _first(
+    store: Store, row: Rollout, latest: Model, settings: Settings, now: float
+) -> ToPublish:
+    """An earlier version, other scalars, or a successor, beside the latest release."""
     latest = with_state(latest, await store.learner(latest.stored.version))
-    if row.source.startswith(VERSION):
+    if row.successor_dim is not None:
+        made = await asyncio.to_thread(successor_model, latest, settings)
+    elif row.source.startswith(VERSION):
         made = await _again(store, int(row.source.removeprefix(VERSION)), latest)
     else:
         made = await asyncio.to_thread(rescored_model, latest, _scoring_of(row, latest))
@@ -127,10 +135,10 @@ async def _last(
         if row.source.startswith(SCALARS) and isinstance(scoring, Scoring):
             assert isinstance(own, Scoring)
             await store.adopt(msgspec.json.encode(Adopted(instead_of=own, scoring=scoring)))
-    else:  # its scalars go with it
+    else:  # taken back, or judged beside it: its scalars go with it
         message = msgspec.structs.replace(staged.message, scoring=latest.message.scoring)
         made = await _again(store, latest.stored.version, replace(staged, message=message))
-    ended = row.ended(now)
+    ended = row.judged() if row.state is RolloutState.JUDGING else row.ended(now)
     return ToPublish(made, staged, ended, _entry(now, f"publish-{ended.state.value}", row.reason))
 
 

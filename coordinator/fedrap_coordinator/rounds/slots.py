@@ -31,7 +31,7 @@ from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
 from fedrap_core.errors import FedRapError
 from fedrap_core.participation import until_rested
-from fedrap_core.plan import DAY, OFF
+from fedrap_core.plan import DAY, OFF, Off
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.codec import decode, decode_value, encode_value
@@ -76,16 +76,26 @@ class Slots:
 
     def context(self, round_id: bytes) -> RoundContext | None:
         """What updates of that round are held against, while it is the open one."""
-        round_, model = self._driver.round, self._driver.model
+        round_, model = self._driver.round, self._driver.learns_from
         if round_ is None or model is None or round_.id != round_id:
             return None
         if round_.phase is not Phase.COLLECTING or round_.release != model.stored.version:
             return None
-        if self._context is None or self._context.offer.round != round_id:
+        known = self._context
+        same = known is not None and known.offer.round == round_id
+        if known is None or not same or known.offer.beside != self._beside:
             offer = self._offer(round_, model)  # the same for all, so it is signed once
             signed = sign_message(self._keyring.authority, offer)
             self._context = RoundContext(offer, signed, model.common, self._driver.plan)
         return self._context
+
+    @property
+    def _beside(self) -> int | Off:
+        """The release that devices hold, where rounds learn its successor."""
+        driver = self._driver
+        if driver.successor is None or driver.model is None:
+            return OFF
+        return driver.model.stored.version
 
     def limit_rate(self, device: bytes) -> None:
         """Count a request of a device that has proven who it is.
@@ -174,7 +184,8 @@ class Slots:
             await driver.catch_up()
         for last in (False, True):
             context = None if driver.round is None else self.context(driver.round.id)
-            fits = context is not None and context.offer.release == release
+            held = None if context is None else _held(context.offer)
+            fits = held == release
             round_id = context.offer.round if context is not None and fits else _NOWHERE
             result, counts = await self._ingest.assign_slot(round_id, request, self._rule())
             driver.see(round_id, counts)
@@ -185,10 +196,9 @@ class Slots:
             self._refuse_spent(result)
             _refuse_for_good(result)
             if context is not None and not fits:
-                current = context.offer.release
                 raise Refusal(
                     problems.STALE_MODEL,
-                    f"this round trains release {current}; fetch it and ask again",
+                    f"this round is for devices with release {held}; fetch it and ask again",
                     retry_after=0,
                 )
             if context is not None and result.problem is None:
@@ -258,7 +268,13 @@ class Slots:
             seal_key=self._keyring.point(round_.seal_id),
             seal_id=round_.seal_id,
             helper=decode_value(HelperKey, round_.helper) if round_.helper else OFF,
+            beside=self._beside,
         )
+
+
+def _held(offer: Offer) -> int:
+    """The release that a device must hold to follow an offer."""
+    return offer.release if offer.beside is OFF else offer.beside
 
 
 def _refuse_for_good(result: SlotResult) -> None:

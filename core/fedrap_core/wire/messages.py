@@ -118,6 +118,9 @@ class Offer(Message, frozen=True, kw_only=True, tag="offer"):
     seal_key: Point
     seal_id: KeyId
     helper: HelperKey | Off = OFF  # there where the plan has `split`
+    # The full release that a device must hold, where `release` is its successor: fetched to be
+    # trained against, and not used for lists.
+    beside: Version | Off = OFF
 
 
 class Update(Message, frozen=True, kw_only=True, tag="update"):

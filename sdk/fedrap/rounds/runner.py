@@ -21,7 +21,7 @@ from fedrap.rounds.enrolment import Membership, authority_of
 from fedrap.rounds.ledger import Floor
 from fedrap.rounds.prepare import LocalData, Prepared, prepare_update
 from fedrap.rounds.state import RoundModel, RoundSnapshot, RoundState
-from fedrap.rounds.sync import sync
+from fedrap.rounds.sync import beside_successor, sync
 from fedrap.trainers.protocol import Trainer
 from fedrap.trainers.select import WORTH_AN_ACCELERATOR, work_of
 from fedrap.transport import Transport
@@ -35,7 +35,7 @@ from fedrap_core.errors import (
     SignatureInvalid,
 )
 from fedrap_core.paper.sampling import private_stream
-from fedrap_core.plan import PaperMethod, PaperScoring, Plan, sequence_of, split_of
+from fedrap_core.plan import OFF, PaperMethod, PaperScoring, Plan, sequence_of, split_of
 from fedrap_core.privacy.statement import state_policy
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import open_signed
@@ -154,6 +154,9 @@ class RoundRunner:
         device, offer = await self._request_offer(device, signer, authority)  # 7.1, 7.15, 9.1
         if device.model is None:
             return RoundReport(False, eligibility.NO_RELEASE)
+        if offer.beside is not OFF:  # 9.8
+            device = await beside_successor(self._transport, device, offer, authority)
+            assert device.model is not None
         plan = read_plan(offer)  # 5.1
         now = self._clock()
         refused = why_refuse(offer, plan, credentials, device, self._floor, now)  # 7.1, 7.5

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from fedrap.errors import UpdateRefused
 from fedrap.recommend.attributes import AttributesHead, ItemAttributes
+from fedrap.recommend.release import read_release
 from fedrap.rounds.state import RoundSnapshot, RoundState
 from fedrap.transport import Transport
 from fedrap_core.errors import BrokenModel, ForkedLog, SignatureInvalid
-from fedrap_core.plan import OFF
+from fedrap_core.model import CommonItems
+from fedrap_core.plan import OFF, AnyScoring
 from fedrap_core.wire import problems
 from fedrap_core.wire.attributes import check_attributes, check_page, page_digests
 from fedrap_core.wire.authority import (
@@ -27,7 +34,7 @@ from fedrap_core.wire.authority import (
     is_signed_by,
     read_entry,
 )
-from fedrap_core.wire.messages import Delta, Release
+from fedrap_core.wire.messages import Delta, Offer, Release
 
 MOST_PAGES = 500  # of the log, each of up to 200 releases; a device that slept longer starts anew
 
@@ -110,6 +117,62 @@ async def _check_follows(transport: Transport, held: bytes, signed: bytes) -> No
         f"the log does not lead from release {read_entry(held).version}, which is held, to "
         f"release {wanted}: this device was shown another history than others"
     )
+
+
+@dataclass(frozen=True, eq=False)
+class SuccessorModel:
+    """A release that is trained against and not used for lists."""
+
+    common: CommonItems
+    message: Release
+
+    @cached_property
+    def gram(self) -> npt.NDArray[np.float64]:
+        """C'C."""
+        rows = self.common.items.to_float().astype(np.float64)
+        return rows.T @ rows
+
+    @property
+    def digest(self) -> bytes:
+        """The hash of C that offers name."""
+        return self.message.model
+
+    @property
+    def step(self) -> int:
+        """The step that made it."""
+        return self.message.step
+
+    @property
+    def entry(self) -> bytes:
+        """Its entry of the log."""
+        return self.message.entry
+
+    @property
+    def scoring(self) -> AnyScoring:
+        """How devices will recommend from it."""
+        return self.message.scoring
+
+
+async def beside_successor(
+    transport: Transport, device: RoundSnapshot, offer: Offer, authority: bytes
+) -> RoundSnapshot:
+    """The device with the successor that an offer is about, for this round alone.
+
+    Raises:
+        SignatureInvalid, BrokenModel: it is not what the authority staged beside the release that
+            is held.
+    """
+    held = device.model
+    assert held is not None
+    message = await transport.release_of(offer.release)
+    entry = check_release(authority, message)
+    ours = (entry.task, entry.version, entry.model) == (offer.task, offer.release, offer.model)
+    if offer.beside != held.common.version or not ours or entry.staged is OFF:
+        raise SignatureInvalid(f"release {offer.release} is no successor of the one in use")
+    if message.size != held.common.size:  # the history has rows of the one in use
+        raise BrokenModel("a successor of other items than the release in use")
+    common = await asyncio.to_thread(read_release, message, None, device.catalogue)
+    return replace(device, model=SuccessorModel(common, message))
 
 
 class AttributeState(Protocol):

@@ -121,7 +121,7 @@ final class DeviceState {
             SetAside.value(store, ReleaseHeader.HEAD, error);
             SetAside.value(store, "catalogue", error);
         }
-        staged = SetAside.read(store, STAGED, raw -> raw == null || model == null ? null : beside(raw, model));
+        staged = SetAside.read(store, STAGED, raw -> raw == null || model == null ? null : following(raw, model));
         attributes = ItemAttributes.loadOrNone(store);
         setAside = SetAside.all(store);
     }
@@ -508,10 +508,10 @@ final class DeviceState {
      */
     synchronized double waitSeconds(byte[] of) {
         double rest = outbox().isEmpty() ? Ledger.untilRested(entries, now()) : 0;
-        return Math.max(rest, told(of));
+        return Math.max(rest, waitTold(of));
     }
 
-    private double told(byte[] of) {
+    private double waitTold(byte[] of) {
         if (refusedOf.length > 0 && !java.util.Arrays.equals(of, refusedOf)) {
             return 0; // another server or token was told so
         }
@@ -669,7 +669,7 @@ final class DeviceState {
      * @throws FedRapException BROKEN_MODEL or FORKED_LOG: damaged, of other items, or of another full one.
      */
     void adoptStaged(byte[] raw, LocalModel full) {
-        LocalModel fresh = beside(raw, full);
+        LocalModel fresh = following(raw, full);
         synchronized (this) {
             checkUsable();
             if (model == full) {
@@ -679,9 +679,14 @@ final class DeviceState {
         }
     }
 
-    private LocalModel beside(byte[] raw, LocalModel full) {
+    private LocalModel following(byte[] raw, LocalModel full) {
         ReleaseMessage message = ReleaseMessage.decode(raw, raw.length);
         Authority.checkLeads(full.header.entry, Collections.singletonList(message.entry));
+        return beside(message, full);
+    }
+
+    /** A release of the same items as the one in use; throws BROKEN_MODEL. */
+    LocalModel beside(ReleaseMessage message, LocalModel full) {
         if (message.size != full.common.size()) {
             throw FedRapException.broken("a staged release of other items than the full one");
         }

@@ -10,6 +10,7 @@ final class Offer {
     final byte[] model; // hash of that release's C
     final byte[] sealKey;
     final byte[] sealId;
+    final Long beside; // the release that a device must hold, where `release` is its successor; or null
     final Fields helper; // the second server of a plan with split; null: there is none
 
     private Offer(Fields fields) {
@@ -21,6 +22,7 @@ final class Offer {
         model = fields.digest("model");
         sealKey = fields.point("seal_key");
         sealId = fields.bytes("seal_id", 8, 8);
+        beside = fields.has("beside") ? (Long) fields.count("beside") : null;
         helper = fields.asMap().containsKey("helper") ? fields.inner("helper") : null;
     }
 

@@ -112,6 +112,32 @@ final class ReleaseSync {
                         + ": this device was shown another history than others");
     }
 
+    /** The successor that an offer is about, for one round; throws as {@link #sync} (9.8). */
+    static LocalModel successor(
+            DeviceState state, Transport transport, LocalModel held, Offer offer, byte[] authority) {
+        byte[] raw = transport.releaseOf(offer.release);
+        ReleaseMessage message = staged(raw, offer.release, offer.task);
+        ReleaseEntry entry = Authority.checkRelease(authority, message);
+        if (offer.beside != held.common.version || entry.staged.length == 0) {
+            throw Authority.unsigned(entry, "is no successor of the one in use");
+        }
+        return state.beside(message, held);
+    }
+
+    /** A whole release of that version and task. */
+    static ReleaseMessage staged(byte[] raw, long version, byte[] task) {
+        ReleaseMessage message;
+        try {
+            message = ReleaseMessage.decode(raw, raw.length);
+        } catch (FedRapException error) {
+            throw Authority.notRead(error);
+        }
+        if (message.isDelta() || message.version != version || !Arrays.equals(message.task, task)) {
+            throw FedRapException.broken("another release than the one that is staged");
+        }
+        return message;
+    }
+
     /**
      * Fetch the pages of public attributes that changed: all of them or, on any fault, none (clauses 11).
      *

@@ -94,6 +94,9 @@ final class RoundRunner {
         if (model == null) {
             return RoundReport.blocked(Eligibility.NO_RELEASE);
         }
+        if (offer.beside != null) { // 9.8
+            model = ReleaseSync.successor(state, transport, model, offer, authority);
+        }
         Plan plan = plan(offer);
         String why = whyRefuse(offer, plan, credentials, model);
         if (why != null) {

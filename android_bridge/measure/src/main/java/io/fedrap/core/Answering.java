@@ -104,15 +104,7 @@ final class Answering {
             }
             throw refused;
         }
-        ReleaseMessage message;
-        try {
-            message = ReleaseMessage.decode(raw, raw.length);
-        } catch (FedRapException error) {
-            throw Authority.notRead(error);
-        }
-        if (message.isDelta() || message.version != version || !Arrays.equals(message.task, credentials.task)) {
-            throw FedRapException.broken("another release than the one that is staged");
-        }
+        ReleaseMessage message = ReleaseSync.staged(raw, version, credentials.task);
         ReleaseEntry entry = Authority.checkRelease(authority, message);
         if (!Arrays.equals(entry.staged, trial.rollout)) {
             throw Authority.unsigned(entry, "is not staged by this roll-out");
