@@ -25,7 +25,7 @@ from fedrap_core.plan import OFF
 from fedrap_core.wire.authority import check_leads, read_entry
 from fedrap_core.wire.messages import Offer
 from testkit.harness import DIM, ITEMS, LiveServer, serve, small_settings
-from tests.end_to_end.test_rollouts import NO_PRIVACY
+from tests.end_to_end.test_questions import NO_PRIVACY
 
 LARGER = DIM + 4
 
@@ -184,7 +184,7 @@ async def test_a_device_follows_no_successor_that_was_not_staged(tmp_path: Path)
             offer = honest(*given)  # type: ignore[arg-type]
             return msgspec.structs.replace(offer, beside=offer.release)
 
-        slots._offer = dishonest  # type: ignore[method-assign]
+        slots._offer = dishonest  # type: ignore[assignment, method-assign]
         slots._context = None
         assert (await devices[0].run_round_async()).blocked_by == "not-signed"
         assert sync.distrusted == "not-signed"

@@ -156,7 +156,6 @@ class RoundRunner:
             return RoundReport(False, eligibility.NO_RELEASE)
         if offer.beside is not OFF:  # 9.8
             device = await beside_successor(self._transport, device, offer, authority)
-            assert device.model is not None
         plan = read_plan(offer)  # 5.1
         now = self._clock()
         refused = why_refuse(offer, plan, credentials, device, self._floor, now)  # 7.1, 7.5
@@ -166,6 +165,7 @@ class RoundRunner:
             offered = state_policy(plan.privacy) if changed else None
             return RoundReport(False, refused, step=offer.step, offered=offered)
         model = device.model
+        assert model is not None  # `why_refuse` looked at it
         local = LocalData(model.common, model.gram, device.history, device.trained)
         task = RoundTask(offer, plan, credentials, model, local, now)
         prepared = await self._prepare(task)  # 5, 6, 4: train, clip, quantise, seal

@@ -507,16 +507,11 @@ final class DeviceState {
      * they are not over; 0: none. What is left to be sent is sent.
      */
     synchronized double waitSeconds(byte[] of) {
+        double passed = now() - toldAt; // below 0 the clock was set back: ask again
+        boolean told = refusedOf.length == 0 || java.util.Arrays.equals(of, refusedOf); // this server, or token
+        double wait = told && passed >= 0 ? toldToWait - passed : 0;
         double rest = outbox().isEmpty() ? Ledger.untilRested(entries, now()) : 0;
-        return Math.max(rest, waitTold(of));
-    }
-
-    private double waitTold(byte[] of) {
-        if (refusedOf.length > 0 && !java.util.Arrays.equals(of, refusedOf)) {
-            return 0; // another server or token was told so
-        }
-        double passed = now() - toldAt;
-        return passed < 0 ? 0 : Math.max(0, toldToWait - passed); // the clock was set back: ask again
+        return Math.max(0, Math.max(wait, rest));
     }
 
     /**

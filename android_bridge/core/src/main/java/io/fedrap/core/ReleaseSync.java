@@ -116,26 +116,13 @@ final class ReleaseSync {
     static LocalModel successor(
             DeviceState state, Transport transport, LocalModel held, Offer offer, byte[] authority) {
         byte[] raw = transport.releaseOf(offer.release);
-        ReleaseMessage message = staged(raw, offer.release, offer.task);
+        ReleaseMessage message = ReleaseMessage.decode(raw, raw.length);
         ReleaseEntry entry = Authority.checkRelease(authority, message);
-        if (offer.beside != held.common.version || entry.staged.length == 0) {
+        boolean ours = Arrays.equals(message.task, offer.task) && offer.beside == held.common.version;
+        if (!ours || entry.staged.length == 0 || message.isDelta()) {
             throw Authority.unsigned(entry, "is no successor of the one in use");
         }
         return state.beside(message, held);
-    }
-
-    /** A whole release of that version and task. */
-    static ReleaseMessage staged(byte[] raw, long version, byte[] task) {
-        ReleaseMessage message;
-        try {
-            message = ReleaseMessage.decode(raw, raw.length);
-        } catch (FedRapException error) {
-            throw Authority.notRead(error);
-        }
-        if (message.isDelta() || message.version != version || !Arrays.equals(message.task, task)) {
-            throw FedRapException.broken("another release than the one that is staged");
-        }
-        return message;
     }
 
     /**

@@ -95,7 +95,11 @@ final class RoundRunner {
             return RoundReport.blocked(Eligibility.NO_RELEASE);
         }
         if (offer.beside != null) { // 9.8
-            model = ReleaseSync.successor(state, transport, model, offer, authority);
+            try {
+                model = ReleaseSync.successor(state, transport, model, offer, authority);
+            } catch (FedRapException error) {
+                throw cannotFollow(error);
+            }
         }
         Plan plan = plan(offer);
         String why = whyRefuse(offer, plan, credentials, model);

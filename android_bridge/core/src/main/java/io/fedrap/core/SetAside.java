@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 
 /**
  * Values of a store that cannot be read: kept under another name with a word for why, so that the rest
@@ -19,18 +20,13 @@ final class SetAside {
 
     private SetAside() {}
 
-    /** Reads a value; null where there is none or it cannot be read. */
-    interface Read<T> {
-        T from(byte[] raw);
-    }
-
     /** The value of a name as {@code read} has it; one that it cannot read is set aside, and is none. */
-    static <T> T read(SealedStore store, String name, Read<T> read) {
+    static <T> T read(SealedStore store, String name, Function<byte[], T> read) {
         try {
-            return read.from(store.get(name));
+            return read.apply(store.get(name));
         } catch (RuntimeException error) {
             value(store, name, error);
-            return read.from(null);
+            return read.apply(null);
         }
     }
 

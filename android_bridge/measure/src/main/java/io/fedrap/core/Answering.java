@@ -104,7 +104,15 @@ final class Answering {
             }
             throw refused;
         }
-        ReleaseMessage message = ReleaseSync.staged(raw, version, credentials.task);
+        ReleaseMessage message;
+        try {
+            message = ReleaseMessage.decode(raw, raw.length);
+        } catch (FedRapException error) {
+            throw Authority.notRead(error);
+        }
+        if (message.isDelta() || message.version != version || !Arrays.equals(message.task, credentials.task)) {
+            throw FedRapException.broken("another release than the one that is staged");
+        }
         ReleaseEntry entry = Authority.checkRelease(authority, message);
         if (!Arrays.equals(entry.staged, trial.rollout)) {
             throw Authority.unsigned(entry, "is not staged by this roll-out");
