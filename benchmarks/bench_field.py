@@ -123,7 +123,7 @@ def idle_bytes(devices: int = 20_000) -> float:
         )
         transport = SimulatedTransport(wire, Network(), rng, Trouble())
         kept.append(
-            SimulatedDevice(number, state, transport, temper, f"token-{number}", Pace(), 1e9)
+            SimulatedDevice(number, state, transport, temper, [f"token-{number}"], Pace(), 1e9)
         )
     gc.collect()
     return (_resident() - before) / len(kept)

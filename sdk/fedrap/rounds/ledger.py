@@ -122,7 +122,9 @@ def why_not(
     if step in steps:
         tries = sum(entry.step == step and not entry.question for entry in entries)
         return eligibility.LEDGER_TRIES if tries >= TRIES_PER_STEP else None
-    if len(charged_steps(recent)) >= min(rule.cap, floor.cap):
+    # K holds in the plan's window; the floor's own cap in whichever is longer.
+    in_window = [entry for entry in entries if entry.at > now - rule.window]
+    if len(charged_steps(in_window)) >= rule.cap or len(charged_steps(recent)) >= floor.cap:
         return eligibility.LEDGER_CAP
     gap = max(rule.separation, floor.separation)
     if any(abs(step - taken) < gap for taken in steps):

@@ -19,17 +19,22 @@ from typing import Protocol
 import aiohttp
 import msgspec
 import tomli_w
+from aiohttp import web
 
+from fedrap_coordinator.admin.actions import AdminActions
+from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.identity.enrolment import Registry
 from fedrap_coordinator.keyring import Keyring, open_keyring
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
+from fedrap_coordinator.store import engine
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.protocol import Store
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.errors import FedRapError
+from fedrap_core.wire.authority import read_entry
 from fedrap_core.wire.keys import new_private_key
 from fedrap_simulation.scenarios.network import Exchange, InProcess
 
@@ -61,6 +66,12 @@ class CoordinatorHost(Protocol):
     async def crash(self, down: float) -> None:
         """kill -9, and a new start after some seconds."""
 
+    async def back_up(self) -> None:
+        """Copy the database, as an operator does every night."""
+
+    async def restore(self) -> None:
+        """Lose the database, put the last copy in its place, and go on as the guide says."""
+
     async def close(self) -> None:
         """End it."""
 
@@ -68,22 +79,44 @@ class CoordinatorHost(Protocol):
 class InProcessCoordinator:
     """create_app of the product, without a socket, on whatever clock the loop has."""
 
-    def __init__(self, settings: Settings, sources: Sources, noise: bytes, tick: float) -> None:
-        self._settings, self._sources, self._tick = settings, sources, tick
-        self._store = MemoryStore()
+    def __init__(
+        self,
+        settings: Settings,
+        sources: Sources,
+        noise: bytes,
+        tick: float,
+        folder: Path | None = None,
+    ) -> None:
+        """With a `folder` the database is a file there, which can be lost and put back.
+
+        Nobody pulls a plug in this process, so that nothing has to wait for a disk.
+        """
+        engine.SYNCHRONOUS = "OFF"
+        self._settings, self._sources, self._tick, self._folder = settings, sources, tick, folder
+        self._store: Store = MemoryStore() if folder is None else SqlStore(self._url)
         self.keyring = Keyring(new_private_key(), noise)
         self._entrance = InProcess()
         self._driver: asyncio.Task[None] | None = None
         self.wire: Exchange | str = self._entrance
         self.session: aiohttp.ClientSession | None = None
 
+    @property
+    def _url(self) -> str:
+        assert self._folder is not None
+        return f"sqlite:///{self._folder / 'coordinator.sqlite'}"
+
     async def start(self, items: Sequence[str]) -> None:
+        await self._store.open()
+        app = await self._serve()
+        await app[COORDINATOR].add_items(items)
+
+    async def _serve(self) -> web.Application:
         app = create_app(self._settings, self._store, self.keyring, self._sources)
         app.freeze()
         await app[COORDINATOR].start()
         self._driver = asyncio.create_task(app[COORDINATOR].run(tick=self._tick))
         self._entrance.app = app
-        await app[COORDINATOR].add_items(items)
+        return app
 
     async def tokens(self, count: int) -> list[str]:
         made = [self._sources.token_bytes(12).hex() for _ in range(count)]
@@ -103,6 +136,31 @@ class InProcessCoordinator:
 
     async def crash(self, down: float) -> None:
         raise FedRapError("a coordinator in this process cannot be killed")
+
+    async def back_up(self) -> None:
+        engine.copy_database(self._url, self._copy)
+
+    async def restore(self) -> None:
+        await self.close()
+        await self._store.close()
+        assert self._folder is not None
+        for old in self._folder.glob("coordinator.sqlite*"):
+            old.unlink()
+        self._copy.rename(self._folder / "coordinator.sqlite")
+        self._store = SqlStore(self._url)
+        await self._store.open()
+        task = await self._store.task_id(bytes(16))
+        last = read_entry(self.keyring.last_entry(task))
+        admin = AdminActions(
+            self._store, self._settings, self._sources, "scenario", keyring=self.keyring
+        )
+        await CatalogueActions(admin).recover(last.version, self.keyring.last_step(task))
+        await self._serve()
+
+    @property
+    def _copy(self) -> Path:
+        assert self._folder is not None
+        return self._folder / "backup.sqlite"
 
     async def close(self) -> None:
         app, self._entrance.app = self._entrance.app, None
@@ -188,6 +246,12 @@ class CoordinatorProcess:
         await self._process.wait()
         await asyncio.sleep(down)
         await self._serve()
+
+    async def back_up(self) -> None:
+        raise FedRapError("a scenario copies databases of a coordinator in this process only")
+
+    async def restore(self) -> None:
+        raise FedRapError("a scenario restores databases of a coordinator in this process only")
 
     async def close(self) -> None:
         if self._process is not None and self._process.returncode is None:

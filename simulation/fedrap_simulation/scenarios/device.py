@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from fedrap.background.scheduler import Pace, is_trouble, next_delay
 from fedrap.results import RoundReport
@@ -40,14 +41,14 @@ class SimulatedDevice:
         state: DeviceMemory,
         transport: SimulatedTransport,
         temper: DeviceTemper,
-        token: str,
+        tokens: Sequence[str],
         pace: Pace,
         refresh: float,
     ) -> None:
         self.person, self.state, self.transport, self.temper = person, state, transport, temper
         access = Access(
             transport=transport,
-            token=token,
+            token=iter(tokens).__next__,  # another one for each membership
             trainer="numpy",
             floor=Floor.without_privacy(cap=10_000, min_updates=2),
         )

@@ -140,6 +140,7 @@ class DeviceMemory:
         "_wait",
         "_weight",
         "dropped",
+        "former",
     )  # fmt: skip
 
     def __init__(
@@ -168,6 +169,7 @@ class DeviceMemory:
         self._catalogue = ItemList()
         self._trained: PaperState | None = None
         self.dropped = 0
+        self.former: tuple[bytes, ...] = ()  # ids that this device had before
 
     def now(self) -> float:
         """Seconds of wall time, as this device's clock has it."""
@@ -206,6 +208,7 @@ class DeviceMemory:
 
     def forget_credentials(self) -> None:
         known, self._credentials, self._enrolling = self._credentials, None, None
+        self.former += () if known is None else (known.device,)
         self._healed_at = self.now()
         self._remembered = b"" if known is None else known.authority
         self._outbox = ()

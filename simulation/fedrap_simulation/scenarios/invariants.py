@@ -73,6 +73,7 @@ class InvariantChecker:
         self._counted: dict[bytes, int] = {}  # by device: the last step that counted it
         self._ended: set[int] = set()
         self._running: set[int] = set()
+        self._lost: set[int] = set()  # steps that a database collected before it was lost
         self._version = 0
         self.checked = Checked()
 
@@ -111,6 +112,11 @@ class InvariantChecker:
             await self._check_round(row, store, keyring)
             self._done.add(row.id)
             self._open.pop(row.id, None)
+
+    def restored(self) -> None:
+        """A database of an earlier day takes the place of this one: what is not done is lost."""
+        self._open.clear()
+        self._lost |= self._running
 
     async def _check_round(self, row: RoundRow, store: Store, keyring: Keyring) -> None:
         rule = decode_value(Plan, row.plan).privacy
@@ -204,14 +210,15 @@ class InvariantChecker:
             if known is None:
                 continue
             mine = ledger.charged_steps(state.entries()) & (self._ended - self._running)
-            theirs = set(self._steps.get(known.device, [])) - self._running
-            if mine - theirs:
+            ids = (*state.former, known.device)
+            theirs = {step for one in ids for step in self._steps.get(one, [])} - self._running
+            if mine - theirs - self._lost:  # a device remembers what a lost database does not
                 raise InvariantBroken(
                     f"a device is charged for {sorted(mine - theirs)}, the database not"
                 )
             unsent = theirs - mine  # places that led to nothing: the database is on the safe side
             noises = {entry.noise for entry in state.entries()}
-            if not unsent and len(noises) == 1 and mine:
+            if not unsent and len(noises) == 1 and mine and mine <= theirs:
                 (noise,) = noises
                 entries = [one for one in state.entries() if one.step in mine]
                 told = charged_epsilon(len(theirs), noise, entries[0].delta) if noise else math.inf

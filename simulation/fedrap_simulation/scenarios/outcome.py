@@ -43,6 +43,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     dataset: str
     people: int
     devices: int  # that came
+    healed: int  # that enrolled anew, because the coordinator did not know them any more
     items: int
     clock: str
     engine: str
@@ -97,6 +98,7 @@ async def make_outcome(
         dataset=population.dataset,
         people=len(population),
         devices=len(devices),
+        healed=sum(bool(one.state.former) for one in devices),
         items=len(population.items),
         clock=scenario.clock,
         engine=engine,

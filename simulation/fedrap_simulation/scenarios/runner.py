@@ -8,7 +8,7 @@ import math
 import resource
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,8 +53,9 @@ FREE = Limits(device=_MUCH, address=_MUCH)
 
 Change = tuple[float, str, list[int]]  # when, what, and which items
 WEEK = 7 * DAY
+MEMBERSHIPS = 2  # of one device: it enrols anew where the coordinator lost it
 TICK_SECONDS = 30.0  # of a coordinator in this process
-MOST_TICKS = 100_000  # of one run: on a clock that jumps each costs as much as any other event
+TICKS = 50  # in the least time of a round: on a clock that jumps each costs as much as any event
 OnProgress = Callable[[float, str], None]  # share of the scenario that is over, and a few words
 
 
@@ -130,10 +131,11 @@ class ScenarioRunner:
         try:
             await host.start([self._population.items[one] for one in items])
             self._listed[items] = True
-            tokens = await host.tokens(len(self._population))
-            for person, token in enumerate(tokens):
+            count = len(self._population)
+            made = await host.tokens(MEMBERSHIPS * count)
+            for person in range(count):
                 at = self._began + float(self._population.arrive[person])
-                loop.call_at(at, self._begin_turn, person, token, host)
+                loop.call_at(at, self._begin_turn, person, made[person::count], host)
             await self._beside(host, changes)
             for turn in list(self._turns):
                 turn.cancel()
@@ -163,8 +165,9 @@ class ScenarioRunner:
             return CoordinatorProcess(self._settings, self._folder)
         noise = hashlib.sha256(b"fedrap field %d" % scenario.seed).digest()
         epoch = EPOCH if scenario.clock == "virtual" else time.time()
-        tick = max(TICK_SECONDS, scenario.seconds / MOST_TICKS)
-        return InProcessCoordinator(self._settings, self._sources(epoch), noise, tick)
+        tick = max(TICK_SECONDS, self._settings.round.min_seconds / TICKS)
+        folder = None if scenario.faults.restore_day is None else self._folder
+        return InProcessCoordinator(self._settings, self._sources(epoch), noise, tick, folder)
 
     def _sources(self, epoch: float) -> Sources:
         """Time of the scenario, and chance that follows from its seed: a run repeats.
@@ -190,26 +193,28 @@ class ScenarioRunner:
         gone = order[: round(churn.retired * count)].tolist()
         return first, _spread(later, seconds, "add") + _spread(gone, seconds, "go")
 
-    def _schedule(self, person: int, token: str, host: CoordinatorHost, when: float) -> None:
+    def _schedule(
+        self, person: int, tokens: Sequence[str], host: CoordinatorHost, when: float
+    ) -> None:
         """The person's next try at `when`, or as soon after it as the phone is ready."""
         scenario = self._scenario
         at = next_ready(scenario.phones, scenario.seed, person, max(when, self.now()))
         if at < scenario.seconds and not self._over.is_set():
             loop = asyncio.get_running_loop()
-            loop.call_at(self._began + at, self._begin_turn, person, token, host)
+            loop.call_at(self._began + at, self._begin_turn, person, tokens, host)
 
-    def _begin_turn(self, person: int, token: str, host: CoordinatorHost) -> None:
+    def _begin_turn(self, person: int, tokens: Sequence[str], host: CoordinatorHost) -> None:
         if self._over.is_set():
             return
-        turn = asyncio.get_running_loop().create_task(self._turn(person, token, host))
+        turn = asyncio.get_running_loop().create_task(self._turn(person, tokens, host))
         self._turns.add(turn)
         turn.add_done_callback(self._turns.discard)
 
-    async def _turn(self, person: int, token: str, host: CoordinatorHost) -> None:
+    async def _turn(self, person: int, tokens: Sequence[str], host: CoordinatorHost) -> None:
         device, wait = self._devices.get(person), 0.0
         try:
             if device is None:  # any network will do for the first release; rounds wait for wifi
-                device = self._devices[person] = self._make_device(person, token, host)
+                device = self._devices[person] = self._make_device(person, tokens, host)
                 await device.open_app()
             else:
                 wait = await device.turn(self._reports)
@@ -219,9 +224,11 @@ class ScenarioRunner:
             self._failed = self._failed or error
             self._over.set()
             return
-        self._schedule(person, token, host, self.now() + wait)
+        self._schedule(person, tokens, host, self.now() + wait)
 
-    def _make_device(self, person: int, token: str, host: CoordinatorHost) -> SimulatedDevice:
+    def _make_device(
+        self, person: int, tokens: Sequence[str], host: CoordinatorHost
+    ) -> SimulatedDevice:
         scenario, seed = self._scenario, self._scenario.seed
         kind = self._kinds[person]
         rng = np.random.default_rng([seed, 0xDE5, person])
@@ -241,8 +248,11 @@ class ScenarioRunner:
             self._invariants, scenario.behaviours.attack == "shrink",
         )  # fmt: skip
         phones = scenario.phones
-        pace = Pace(period=phones.period, backoff=phones.backoff, longest=phones.refresh)
-        return SimulatedDevice(person, state, transport, temper, token, pace, phones.refresh)
+        pace = Pace(
+            period=phones.period, look=min(phones.period, 600.0), backoff=phones.backoff,
+            longest=phones.refresh,
+        )  # fmt: skip
+        return SimulatedDevice(person, state, transport, temper, tokens, pace, phones.refresh)
 
     async def _beside(self, host: CoordinatorHost, changes: list[Change]) -> None:
         """Looks, checks, kills and changes of the catalogue, until the scenario is over."""
@@ -255,7 +265,13 @@ class ScenarioRunner:
         kills = np.sort(rng.uniform(0.05, 0.95, scenario.faults.kills)) * within
         plan += [(at, "kill", []) for at in kills.tolist()]
         plan += changes
-        for at, what, which in sorted(plan, key=lambda one: one[0]):
+        for day, what in (
+            (scenario.faults.backup_day, "backup"),
+            (scenario.faults.restore_day, "restore"),
+        ):
+            plan += [] if day is None else [(day * DAY, what, [])]
+        due = sorted((one for one in plan if one[0] < scenario.seconds), key=lambda one: one[0])
+        for at, what, which in due:
             if await self._wait_until(at):
                 break
             if what == "look":
@@ -265,6 +281,12 @@ class ScenarioRunner:
                     break
             elif what == "kill":
                 await host.crash(scenario.faults.down_seconds)
+            elif what == "backup":
+                await host.back_up()
+            elif what == "restore":
+                await self._invariants.check(await host.look(), host.keyring)  # what will be lost
+                self._invariants.restored()
+                await host.restore()
             else:
                 names = [self._population.items[one] for one in which]
                 await (host.add_items if what == "add" else host.retire_items)(names)

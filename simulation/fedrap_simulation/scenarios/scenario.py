@@ -100,6 +100,12 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     kills: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0  # kill -9, spread at random
     within_days: Positive | None = None  # over so many days; else over the whole scenario
     down_seconds: NotNegative = 2.0  # until it is started again
+    backup_day: Positive | None = None  # the database is copied
+    restore_day: Positive | None = None  # it is lost, and the copy takes its place
+
+    def __post_init__(self) -> None:
+        if self.restore_day is not None and not (self.backup_day or 1e18) < self.restore_day:
+            raise ValueError("restore_day needs a backup_day before it")
 
 
 class Churn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,6 +153,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ValueError("virtual needs joined = 'in-process': sockets take real time")
         if self.faults.kills and self.joined != "http":
             raise ValueError("only a real process can be killed: clock = 'wall', joined = 'http'")
+        if self.faults.restore_day is not None and self.joined == "http":
+            raise ValueError("faults.restore_day needs joined = 'in-process'")
 
     @property
     def seconds(self) -> float:

@@ -60,6 +60,18 @@ def test_a_weaker_policy_waits_for_another_consent_where_the_floor_says_so(
 
 
 @pytest.mark.spec("7.5")
+def test_k_renews_with_the_plans_window_however_long_the_floors_is() -> None:
+    rule = Privacy(separation=1, cap=2, window_days=30.0)
+    plan, day = Plan(privacy=rule, min_updates=5), 86_400.0
+    taken = [Entry(step, b"r" * 16, 0.0, 1e-5, 0.0, rule) for step in (1, 3)]
+    assert why_not(taken, 5, plan, FLOOR, 29 * day) == "ledger-cap"
+    assert why_not(taken, 5, plan, FLOOR, 31 * day) is None
+    of_the_floor = dataclasses.replace(FLOOR, cap=2)  # in a year, as its own window says
+    assert why_not(taken, 5, plan, of_the_floor, 31 * day) == "ledger-cap"
+    assert why_not(taken, 5, plan, of_the_floor, 366 * day) is None
+
+
+@pytest.mark.spec("7.5")
 @pytest.mark.parametrize("separation", [1, 2, 3, 10])
 @pytest.mark.parametrize("whose", ["plan", "floor"])
 def test_b_steps_apart_is_enough_and_one_less_is_not(separation: int, whose: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,7 @@ def test_a_year_in_short_stands_beside_a_frozen_release_and_what_is_popular_of_l
         looks__every_hours=240, looks__frozen_day=15, looks__central=True,
         coordinator__round__min_seconds=86400, coordinator__round__total=1000,
         coordinator__privacy__cap=2, coordinator__privacy__window_days=20,
+        coordinator__privacy__spread_days=20,
         coordinator__method__trend__half_days=5,
     )  # fmt: skip
     first, *_, last = outcome.looks
@@ -112,10 +114,27 @@ def test_a_year_in_short_stands_beside_a_frozen_release_and_what_is_popular_of_l
     assert last.ndcg10_frozen is not None
     assert last.ndcg10_frozen != last.ndcg10
     assert last.ndcg10_recent != last.ndcg10_popularity
-    assert outcome.central == "ease-recency"
+    assert outcome.central == "transitions"
     assert "popularity of late" in to_html(outcome)
     days = [one.day for one in outcome.released]
     assert days[-1] - days[0] > 20  # a budget of two rounds was renewed, or learning had ended
+
+
+def test_a_database_that_is_lost_and_restored_takes_nobody_and_no_step_along(
+    tmp_path: Path,
+) -> None:
+    outcome = run(
+        "a-year", tmp_path, days=28, population__data="drifting:users=60,items=60,days=28",
+        looks__every_hours=240, looks__frozen_day=15, faults__backup_day=8, faults__restore_day=14,
+        coordinator__round__min_seconds=86400, coordinator__round__total=1000,
+        coordinator__privacy__spread_days=40, coordinator__method__trend__half_days=5,
+    )  # fmt: skip
+    steps = [one.step for one in outcome.released]
+    assert len(steps) == len(set(steps))
+    gap = max(later - earlier for earlier, later in itertools.pairwise(steps))
+    assert gap > 1  # steps that the lost database had made are made by nobody again
+    assert max(one.day for one in outcome.released) > 20
+    assert outcome.healed > 0  # devices that enrolled after the copy was made came anew
 
 
 def test_poisoning_is_measured(tmp_path: Path) -> None:

@@ -148,7 +148,9 @@ final class Ledger {
         if (tries > 0) {
             return tries >= TRIES_PER_STEP ? "ledger-tries" : null;
         }
-        if (chargedSteps(recent) >= Math.min(rule.cap, floor.cap)) {
+        // K holds in the plan's window; the floor's own cap in whichever is longer.
+        if (chargedSteps(since(entries, now - 86_400.0 * days)) >= rule.cap
+                || chargedSteps(recent) >= floor.cap) {
             return "ledger-cap";
         }
         return near ? "ledger-separation" : null;

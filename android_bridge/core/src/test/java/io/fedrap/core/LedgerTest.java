@@ -2,9 +2,11 @@ package io.fedrap.core;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -60,6 +62,32 @@ class LedgerTest {
         assertEquals(86_400.0, Ledger.untilRested(entries, 1e9 + 2 * 86_400));
         assertEquals(0.0, Ledger.untilRested(entries, 1e9 + 3 * 86_400));
         assertEquals(0.0, Ledger.untilRested(new ArrayList<>(), 1e9));
+    }
+
+    @Test
+    void kRenewsWithThePlansWindowHoweverLongTheFloorsIs() {
+        Map<String, Object> privacy = new HashMap<>();
+        privacy.put("cap", 2);
+        privacy.put("separation", 1);
+        privacy.put("window_days", 30.0);
+        Privacy rule = new Privacy(Fields.ofValue(MsgPack.encode(privacy), 4096));
+        Map<String, Object> fields = new HashMap<>();
+        fields.put("privacy", rule.toMap());
+        fields.put("min_updates", 50);
+        Plan plan = Plan.decode(MsgPack.encode(fields));
+        Ledger.Floor floor = new Ledger.Floor();
+        floor.separation = 1;
+        floor.maxEpsilon = Double.POSITIVE_INFINITY;
+        List<Ledger.Entry> entries = new ArrayList<>();
+        entries.add(new Ledger.Entry(1, new byte[16], 0, rule));
+        entries.add(new Ledger.Entry(3, new byte[16], 0, rule));
+        double day = 86_400.0;
+        double asked = Double.POSITIVE_INFINITY;
+        assertEquals("ledger-cap", Ledger.whyNot(entries, 5, plan, floor, 29 * day, asked));
+        assertNull(Ledger.whyNot(entries, 5, plan, floor, 31 * day, asked));
+        floor.cap = 2; // in a year, as its own window says
+        assertEquals("ledger-cap", Ledger.whyNot(entries, 5, plan, floor, 31 * day, asked));
+        assertNull(Ledger.whyNot(entries, 5, plan, floor, 366 * day, asked));
     }
 
     @Test
