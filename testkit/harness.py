@@ -152,7 +152,8 @@ class LiveServer:
         """A consenting device of the real SDK with this history, oldest first."""
         transport = SettledTransport(self.url, self.session, self.app)
         options.setdefault("floor", Floor.without_privacy(min_updates=2))
-        device = FedRap.open(folder, transport=transport, token=await self.token(), **options)
+        options.setdefault("token", await self.token())
+        device = FedRap.open(folder, transport=transport, **options)
         device.consent(train=True, policy="test")
         for item in items:
             device.record(item)

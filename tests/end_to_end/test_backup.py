@@ -7,11 +7,17 @@ import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from fedrap import FedRap, Floor
 from fedrap_coordinator.commands import run
+from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.http.dashboard import MONITOR
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import open_keyring
+from fedrap_coordinator.settings import AdminApi
+from fedrap_core.wire.authority import check_leads
 from testkit.harness import LiveServer, one_cell, serve, small_settings
 
 SETTINGS = small_settings(updates=1, separation=1)
@@ -60,6 +66,67 @@ async def test_a_backup_comes_back_and_no_step_is_made_twice(
         assert await latest(served) == (5, 3)
         await step(served, 3)
         assert await latest(served) == (6, 4)  # never step 2 or 3 again
+
+
+async def test_devices_of_before_and_after_the_backup_go_on_by_themselves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole walk: who enrolled since heals, charges stay charged, steps never repeat."""
+    settings = small_settings(updates=2, separation=1)
+    settings = msgspec.structs.replace(settings, admin=AdminApi(port=0))
+    floor = Floor.without_privacy(separation=1, min_updates=2)
+    database, keyring = tmp_path / "fedrap.sqlite", open_keyring(tmp_path / "keys")
+
+    async def devices(served: LiveServer, *names: str) -> list[FedRap]:
+        tokens = [await served.token() for _ in names]
+        return [
+            await served.device(
+                tmp_path / name, ["item-1", "item-2"], floor=floor, token=lambda one=one: one
+            )
+            for name, one in zip(names, tokens, strict=True)
+        ]
+
+    async def joined(served: LiveServer, members: list[FedRap]) -> None:
+        for device in members:
+            report = await device.run_round_async()
+            assert report.joined, report
+        await served.app[COORDINATOR].advance()
+
+    async with serve(settings, str(database), keyring) as served:
+        await joined(served, await devices(served, "old", "other"))
+        assert await asyncio.to_thread(run, ["backup", "copy.sqlite"]) == 0
+        capsys.readouterr()
+        await joined(served, await devices(served, "new", "newer"))
+        assert await latest(served) == (3, 2)
+    lose_all_but(Path("copy.sqlite"), database)
+    with pytest.raises(ConfigError, match="a backup came back"):
+        async with serve(settings, str(database), keyring):
+            pass
+    assert await asyncio.to_thread(run, ["releases", "recover", "--json"]) == 0  # as the keys say
+    assert json.loads(capsys.readouterr().out) == {"version": 4, "restores": 2, "step": 2}
+    async with serve(settings, str(database), keyring) as served:
+        for names in (("old", "new"), ("other", "newer")):
+            members = await devices(served, *names)
+            await joined(served, members)
+            assert [one.status().rounds for one in members] == [2, 2]  # by their own ledgers
+            assert [one.status().blocked_by for one in members] == [None, None]
+        assert await latest(served) == (6, 4)  # steps 3 and 4
+        log, _ = await served.app[COORDINATOR].store.log(0, 50)
+        check_leads(log[0], log[1:])
+        told = (await served.app[MONITOR].document()).health
+        assert told.state == "restored"
+        assert "1 made after it (3 to 3) are lost" in told.words
+        assert "Steps up to 2 are not made again" in told.words
+
+
+def test_keys_of_the_same_backup_do_not_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    async def fill() -> None:
+        async with serve(SETTINGS, "fedrap.sqlite", open_keyring(Path("keys"))) as served:
+            await step(served, 0)
+
+    asyncio.run(fill())
+    assert run(["releases", "recover"]) == 2
+    assert "say the latest version and step" in capsys.readouterr().err
 
 
 def test_recovering_less_than_is_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,8 +91,12 @@ class CatalogueActions:
             )
         raise Refusal(problems.UNAVAILABLE, "rounds are released too fast; try again", 5.0)
 
-    async def recover(self, version: int, step: int) -> documents.RolledBack:
+    async def recover(
+        self, version: int | None = None, step: int | None = None
+    ) -> documents.RolledBack:
         """After a backup came back: go on beyond what had been published when it was lost.
+
+        The keys remember how far that was; where they are of the backup too, somebody has to say.
 
         Raises:
             Refusal: there is nothing here, or this database knows of more than that.
@@ -100,6 +104,8 @@ class CatalogueActions:
         latest = await self._store.release(None)
         if latest is None:
             raise Refusal(problems.NOT_FOUND, "there is no release in this database")
+        if version is None or step is None:
+            version, step = self._published_last(read_entry(latest.entry).task, latest)
         last = (await self._store.log(latest.version, 1))[1] or latest.entry  # may be staged
         newest = max(latest.version, read_entry(last).version if last else 0)
         if version < newest or not latest.step <= step <= ALL_ROUNDS:
@@ -120,6 +126,20 @@ class CatalogueActions:
         await self._store.roll_back(made.stored, entry, lost, row)
         await self._keep_entry(made)
         return documents.RolledBack(version=made.stored.version, restores=latest.version, step=step)
+
+    def _published_last(self, task: bytes, latest: StoredRelease) -> tuple[int, int]:
+        """Version and step that the keys know of; raises Refusal where that is no more."""
+        ring = self._admin.ring()
+        head = ring.last_entry(task)
+        last = read_entry(head) if head else None
+        step = max(ring.last_step(task), 0 if last is None else last.step)
+        if last is None or (last.version <= latest.version and step <= latest.step):
+            raise Refusal(
+                problems.EXISTS_ALREADY,
+                "the keys know of nothing after this database: if both came back from a backup, "
+                "say the latest version and step that were published (your metrics have them)",
+            )
+        return max(last.version, latest.version), max(step, latest.step)
 
     async def _restored(self, version: int) -> Model:
         latest, old = await self._store.release(None), await self._store.release(version)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from fedrap_coordinator.admin.documents import Health
-from fedrap_coordinator.domain.records import DeviceStates, RoundRow
+from fedrap_coordinator.domain.records import DeviceStates, ReleaseRow, RoundRow
 from fedrap_coordinator.domain.rollouts import Rollout
 from fedrap_coordinator.domain.rounds import OVER, Phase, RoundLimits
+from fedrap_core.plan import DAY
 
 # Every word that a state can be; the page has a colour for each.
 STATES = (
     "live", "database-away", "disk-full", "empty", "rolling-out", "task-over", "helper-away",
-    "stopped",
+    "stopped", "restored",
 )  # fmt: skip
 _FULL = ("disk is full", "no space left", "disk full")  # of SQLite, PostgreSQL and systems
 _SAID = 300  # characters of what a helper said
+_TOLD_DAYS = 30.0  # for so long it is said that a backup came back
 _IN_A_ROW = 3  # rounds that were abandoned: then it is no accident
 
 
@@ -33,6 +36,8 @@ class Seen:
     rows: Sequence[RoundRow]  # the newest first
     rollout: Rollout | None = None  # that goes on
     helper: str = ""  # why the helper of private aggregation does not serve; empty: it does
+    releases: Sequence[ReleaseRow] = ()  # the newest first
+    now: float = 0.0
 
 
 def health(seen: Seen) -> Health:
@@ -68,7 +73,34 @@ def health(seen: Seen) -> Health:
             f"{seen.helper[:_SAID]}",
             "Ask whoever runs it; it is tried again by itself, and what devices sent is kept.",
         )
-    return _of_learning(seen)
+    found = _of_learning(seen)
+    return found if found.state != "live" else _of_restoring(seen) or found
+
+
+def _of_restoring(seen: Seen) -> Health | None:
+    """What was lost, where a backup came back lately: versions that the log has and nobody else."""
+    known = {row.version: row for row in seen.releases}
+    for row in seen.releases:
+        before = known.get(row.restores or 0)
+        gone = row.version - 1 - max((v for v in known if v < row.version), default=row.version)
+        if before is None or gone <= 0 or seen.now - row.facts.made_at > _TOLD_DAYS * DAY:
+            continue
+        came, made = _date(row.facts.made_at), _date(before.facts.made_at)
+        return Health(
+            "restored",
+            f"A backup came back on {came}. Its last release, {before.version}, was made on "
+            f"{made}; {gone} made after it ({before.version + 1} to {row.version - 1}) are lost, "
+            "and so are devices that enrolled since, charges and what else was written. Steps up "
+            f"to {row.step} are not made again.",
+            "Nothing has to be done: devices stop at K by their own ledgers, and those that are "
+            "not known enrol anew where their app brings tokens. Import items and tokens again "
+            "that were added since.",
+        )
+    return None
+
+
+def _date(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def of_the_database(said: str) -> Health:

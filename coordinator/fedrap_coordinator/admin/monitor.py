@@ -238,11 +238,11 @@ class Monitor:
         privacy = self.privacy()
         charged = self._states.charged
         privacy["spent"]["devices"] = {str(times): count for times, count in charged.items()}
-        now = self._clock()
+        now, releases = self._clock(), await store.release_history(documents.RELEASES)
         seen = Seen(
             self._store.trouble, coordinator.model is not None, coordinator.is_over,
             coordinator.settings.round.total, coordinator.limits, self._states, rows,
-            await store.rollout(), coordinator.helper_trouble,
+            await store.rollout(), coordinator.helper_trouble, releases, now,
         )  # fmt: skip
         return Dashboard(
             at=now,
@@ -257,7 +257,7 @@ class Monitor:
             if round_ is None
             else documents.open_round(round_, coordinator.limits, coordinator.slots),
             rounds=documents.round_lines(rows, await store.refusals(documents.ROUNDS)),
-            releases=documents.release_lines(await store.release_history(documents.RELEASES)),
+            releases=documents.release_lines(releases),
             quality=documents.quality_lines(await store.quality(200)),
             questions=[question_line(row) for row in await store.questions(QUESTIONS)],
             rollouts=[await rollout_line(store, row) for row in await store.rollouts(ROLLOUTS)],

@@ -112,8 +112,8 @@ class OneRelease(Arguments):
 class LastSeen(Arguments):
     """The latest release that devices have seen."""
 
-    version: int
-    step: int
+    version: int | None = None  # as the keys have it
+    step: int | None = None
 
 
 class ItemRows(Arguments):

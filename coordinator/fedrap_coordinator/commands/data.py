@@ -63,8 +63,10 @@ def add_operator_commands(commands: Any) -> None:
     back = add_action(releases, "rollback", "an earlier C as a new version", _roll_back)
     back.add_argument("version", type=int)
     went = add_action(releases, "recover", "after a backup came back: go on later", _recover)
-    went.add_argument("version", type=int, help="the latest that devices have seen")
-    went.add_argument("step", type=int, help="of that version")
+    went.add_argument(
+        "version", type=int, nargs="?", help="the latest that devices have seen; else the keys' own"
+    )
+    went.add_argument("step", type=int, nargs="?", help="of that version")
 
     quality = add_group(
         commands, "quality", "ask devices about it, or note what was measured elsewhere"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fedrap_coordinator.admin.health import STATES, Seen, health
-from fedrap_coordinator.domain.records import DeviceStates, RoundRow
+from fedrap_coordinator.domain.records import DeviceStates, Facts, ReleaseRow, RoundRow
 from fedrap_coordinator.domain.rollouts import NEXT, Rollout
 from fedrap_coordinator.domain.rounds import Phase, RoundLimits
 
@@ -65,3 +65,18 @@ def test_the_first_thing_that_is_wrong_is_said(seen: Seen, state: str, words: st
     assert state in STATES
     assert words in found.words
     assert bool(found.help) is (state != "live")
+
+
+def test_a_backup_that_came_back_is_told_with_what_was_lost_for_a_month() -> None:
+    rows = [
+        ReleaseRow(9, 7, 30, None, Facts(made_at=1_700_100_000.0), True),
+        ReleaseRow(8, 6, 30, 5, Facts(made_at=1_700_000_000.0), True),  # recovered: 6, 7 are gone
+        ReleaseRow(5, 4, 30, None, Facts(made_at=1_699_000_000.0), True),
+    ]
+    found = health(replace(FINE, releases=rows, now=1_700_100_000.0))
+    assert found.state == "restored"
+    assert "2 made after it (6 to 7) are lost" in str(found)
+    assert "Steps up to 6 are not made again" in str(found)
+    assert health(replace(FINE, releases=rows, now=1_703_000_000.0)).state == "live"
+    again = ReleaseRow(6, 4, 30, 5, Facts(made_at=1_700_000_000.0), True)  # an ordinary rollback
+    assert health(replace(FINE, releases=[again, rows[2]], now=1_700_100_000.0)).state == "live"
