@@ -268,6 +268,7 @@ class RoundSession:
                         device.credentials,
                         authority,
                         self._access.floor,
+                        self._access.helper,
                     )
                     return await answering.run(device.entries, now)
         except ConsentWithdrawn:
