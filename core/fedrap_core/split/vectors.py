@@ -68,8 +68,8 @@ def vector_terms(question: bytes, layout: Layout) -> VectorTerms:
 
 
 def to_vector(answer: Vector, terms: VectorTerms, uniform: npt.NDArray[np.float64]) -> Numbers:
-    """An answer in steps of Δ, rounded by `uniform` numbers in [0, 1): as many as it has."""
-    scaled = np.clip(answer, -1.0, 1.0) * R
+    """An answer, as float32, in steps of Δ, by as many `uniform` numbers in [0, 1)."""
+    scaled = np.clip(answer.astype(np.float32).astype(np.float64), -1.0, 1.0) * R
     rounded = _rounded(scaled, uniform)
     while int(np.sum(rounded**2)) > terms.limit:  # no honest gains do that
         scaled = scaled * 0.99

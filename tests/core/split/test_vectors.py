@@ -118,9 +118,9 @@ def test_numbers_that_no_answer_has_are_not_counted(numbers: list[int]) -> None:
 def test_an_altered_share_is_refused_or_not_counted() -> None:
     terms = vector_terms(QUESTION, Layout(1, 1, 1))
     report = report_of(terms, np.array([8, 3, 1, -2, 0]))
+    altered = bytes([report.leader[80] ^ 1])
+    share = report.leader[:80] + altered + report.leader[81:]  # a number
     with pytest.raises(MalformedMessage):
-        altered = bytes([report.leader[80] ^ 1])
-        share = report.leader[:80] + altered + report.leader[81:]  # a number
         RunningSum(terms, LEADER).look(SECRET, report.id, report.public, share)
     with pytest.raises(MalformedMessage):
         RunningSum(terms, HELPER).look(SECRET, bytes(16), report.public, report.helper)
