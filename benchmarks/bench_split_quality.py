@@ -109,7 +109,7 @@ def main() -> None:
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     split = Split(rows=arguments.rows, peak=arguments.peak, gram_scale=arguments.gram_scale)
     methods = lines(arguments.epsilon, split, arguments.row_clip)
-    result = {
+    result: dict[str, Any] = {
         "epsilon": arguments.epsilon, "delta": DELTA, "rows": arguments.rows, "seeds": list(seeds),
         "settings": {name: one.settings for name, one in methods.items()}, "sets": {},
     }  # fmt: skip
@@ -117,8 +117,8 @@ def main() -> None:
         found = measure_lines(
             data, methods, seeds, arguments.min_interactions, arguments.validation
         )
-        result["sets"][data] = summary(found)  # type: ignore[index]
-        for row in result["sets"][data]:  # type: ignore[index]
+        result["sets"][data] = summary(found)
+        for row in result["sets"][data]:
             sys.stderr.write(f"{data}: {row}\n")
     text = json.dumps(result, indent=2, default=str)
     print(text)

@@ -173,9 +173,9 @@ def _pushed(total: RoundSum, state: Learner, promoted: int, count: int, aim: Aim
 
 
 def _shrunk(total: RoundSum, count: int, clip: float, split: Split) -> RoundSum:
-    """The sum with half of each attacker's squared norm in a negative Gram matrix: no cone holds it.
+    """The sum with half of each attacker's squared norm in a negative Gram matrix.
 
-    The other half is in its row.
+    No cone holds it; the other half is in its row.
     """
     dim = total.values.shape[1]
     gram, diagonal = total.packed_gram.copy(), pack_gram(np.eye(dim))

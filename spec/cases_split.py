@@ -77,9 +77,9 @@ def reports() -> File:
     about = (
         "A device's update in a round of `plan` over `items` items, as whole numbers by `uniform` "
         "(rows, then values row by row with all parts side by side, then whole parts), and the "
-        "report that follows from them and `secret`, byte for byte. `seen_*` is the SHA-256 of what "
-        "each server sees of it under verify_key; `places` are slot and position of items 0 to 2 in a table. "
-        "Words are u32 little-endian in hex."
+        "report that follows from them and `secret`, byte for byte. `seen_*` is the SHA-256 of "
+        "what each server sees of it under verify_key; `places` are slot and position of items "
+        "0 to 2 in a table. Words are u32 little-endian in hex."
     )
     return {"about": about, "cases": cases}
 

@@ -202,14 +202,14 @@ class SplitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     helper: HelperServer
     rows: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100  # as in a plan
     peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.2
-    # None: 1 under noise, where a larger one takes room in the clip from rows; else 8.
+    # None: 2 under noise, where a larger one takes room in the clip from rows; else 8.
     gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] | None = None
 
     def plan(self, least: int, noise: float) -> Split:
         """As devices are told."""
         scale = self.gram_scale
         if scale is None:
-            scale = 1.0 if noise else 8.0
+            scale = 2.0 if noise else 8.0
         return Split(rows=self.rows, peak=self.peak, gram_scale=scale, least=max(2, least))
 
 
