@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 from aiohttp import web
 
 from fedrap_coordinator.app import create_app, usual_aggregator
@@ -69,6 +70,11 @@ class Site:
     def sums(self) -> Path:
         """One line for each sum that was learnt from: step, devices, rows, first numbers."""
         return self.folder / "sums"
+
+    @property
+    def whole(self) -> Path:
+        """A folder for whole sums, one file for each step; whoever wants them makes it."""
+        return self.folder / "whole"
 
     @property
     def trace(self) -> Path:
@@ -193,6 +199,9 @@ def _writing_sums(site: Site) -> Learn:
         line = {"step": model.stored.step + 1, "devices": total.devices, "cells": cells}
         with site.sums.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+        if site.whole.is_dir():
+            np.savez(site.whole / f"{line['step']}.npz", rows=total.rows, values=total.values,
+                     gram=total.packed_gram, devices=total.devices)  # fmt: skip
         return next_model(task, model, total, *rest)
 
     return learn

@@ -9,7 +9,7 @@ direction; a coin decided whether it takes part. Then somebody who knows the dir
     helper    the same, less its own: mu = 1/z
 
 What single reports show a server is `test_split.py`'s. Noise that is two fifths short is found; one
-fifth would be in four of five audits. All that is random follows from the seed, which is the first that
+fifth would be in four of five audits. All that is random follows from the seed, the first that
 was tried.
 """
 
