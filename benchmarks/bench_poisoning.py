@@ -6,6 +6,7 @@
     … --full --seeds 3 --only ml-100k                        more seeds, one of the two
     … --full --first-seed 1 --only poisoned                  the planted values were found on seed 0
     … --shipped ml-1m --users 2000                           what `init` writes for such a set
+    … --split ml-100k                                        the same with two servers
 
 Attackers send all that the clip allows, on the row of the least liked item, towards where most
 users are. `exposure` is the share of people who would be shown it among their ten, `ndcg10` the
@@ -38,7 +39,7 @@ from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.privacy.recipe import Expected, derive
 from fedrap_coordinator.settings import Settings
 from fedrap_core import aggregate
-from fedrap_core.plan import Privacy, Scoring, SolveMethod
+from fedrap_core.plan import Privacy, Scoring, SolveMethod, Split
 from fedrap_core.solve.server_step import Learning
 from fedrap_core.sparse import RowUpdate
 from fedrap_simulation.data.interactions import Interactions
@@ -221,6 +222,48 @@ def shipped(name: str, seeds: range, users: int | None, epsilons: Epsilons) -> d
             "kept": kept and round(kept, 3), "cells": cells}  # fmt: skip
 
 
+def split_table(name: str, seeds: range, epsilons: Epsilons) -> dict[str, Any]:
+    """What `init` writes, in rounds of two servers: no row bound, cone or counts of touches.
+
+    One device, 1 % and 5 %, by every aim; beside it the same sums with as much noise together as
+    one server has, and with a tenth of the step that rows may take.
+    """
+    data = load(name)
+    size = Expected(len(data.users), len(data.items), 8.0, len(data) / len(data.users))
+    one = 1.0 / len(data.users)
+    cells: list[dict[str, Any]] = []
+    for epsilon in epsilons:
+        found = derive(replace(size, epsilon=epsilon), anyway=True).settings
+        split = Split(gram_scale=2.0 if epsilon else 8.0)
+        aims: tuple[Aim, ...] = ("plain", "knowing", "few", "histories", "shrinking")
+        every: list[tuple[float, Aim]] = [(0.0, "plain"), (one, "plain"), (one, "knowing")]
+        every += list(itertools.product(ATTACKERS[1:], aims))
+        capped = _capped(found)
+        for line, settings, attacks in (
+            ("as init writes it", found, every),
+            (
+                "rows step by 0.05 at most",
+                capped,
+                [(0.0, "plain"), (0.01, "plain"), (0.05, "plain")],
+            ),
+        ):
+            for attackers, aim in attacks:
+                played = [
+                    play_rounds(data, attackers, settings, seed, aim=aim, split=split)
+                    for seed in seeds
+                ]
+                cells.append({"epsilon": epsilon, "settings": line, "attackers": attackers,
+                              "aim": aim, **_means(played)})  # fmt: skip
+                _on_progress(name, cells[-1])
+    return {"data": name, "aggregation": "split", "users": size.devices, "items": size.items,
+            "seeds": list(seeds), "cells": cells}  # fmt: skip
+
+
+def _capped(settings: Settings) -> Settings:
+    change = msgspec.structs.replace
+    return change(settings, learning=change(settings.learning, row_step=0.05))
+
+
 def _without_cap(settings: Settings) -> Settings:
     change = msgspec.structs.replace
     return change(settings, learning=change(settings.learning, score_cap=None))
@@ -284,6 +327,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="1000 people, and ml-100k")
     parser.add_argument("--only", choices=["poisoned", "ml-100k"], help="with --full")
     parser.add_argument("--shipped", metavar="SET", help="what init writes for this set, alone")
+    parser.add_argument("--split", metavar="SET", help="the same with two servers, alone")
     parser.add_argument("--users", type=int, help="with --shipped: only so many of them")
     parser.add_argument("--epsilon", choices=["8", "none"], help="with --shipped: only this one")
     parser.add_argument("--seeds", type=int, default=1)
@@ -292,8 +336,10 @@ def main() -> None:
     every = list(defences(PLANTED))
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     result: dict[str, Any] = {"tables": []}
-    if arguments.shipped:
-        epsilons = {"8": (8.0,), "none": (None,), None: (8.0, None)}[arguments.epsilon]
+    epsilons: Epsilons = {"8": (8.0,), "none": (None,), None: (8.0, None)}[arguments.epsilon]
+    if arguments.split:
+        result["tables"] = [split_table(arguments.split, seeds, epsilons)]
+    elif arguments.shipped:
         result["tables"] = [shipped(arguments.shipped, seeds, arguments.users, epsilons)]
     elif not arguments.full:
         result["tables"] = [table("poisoned", SMALL, PLANTED, seeds, [every[0], every[-1]])]

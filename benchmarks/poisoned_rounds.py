@@ -7,6 +7,7 @@ for at the end; for choosing settings the last but one, and the last is nowhere.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from fedrap_coordinator.rounds.sequence_state import learn_sequence, published
 from fedrap_coordinator.settings import Settings
-from fedrap_core.plan import Scoring, SolveMethod, sequence_of, sequence_scoring
+from fedrap_core.plan import Scoring, SolveMethod, Split, sequence_of, sequence_scoring
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.sequence.model import from_rows
 from fedrap_core.sequence.server_step import start_learner
@@ -26,7 +27,8 @@ from fedrap_core.solve.server_step import (
     touch_weight,
     withheld_rows,
 )
-from fedrap_core.sparse import RowPart
+from fedrap_core.sparse import RowPart, pack_gram
+from fedrap_core.split.numbers import SERVERS
 from fedrap_simulation.data.interactions import Histories, Interactions
 from fedrap_simulation.engine.compiled import Ints, Matrix
 from fedrap_simulation.engine.sequence_rounds import (
@@ -43,7 +45,8 @@ from fedrap_simulation.evaluation.metrics import gains
 # curvature, ends there; few: towards the people around one liked item. Attackers know every
 # release, so they may know all of it. histories: they keep to the protocol, and invent what they
 # liked.
-Aim = Literal["plain", "knowing", "few", "histories"]
+# shrinking, with two servers alone: half of it against the curvature that every step divides by.
+Aim = Literal["plain", "knowing", "few", "histories", "shrinking"]
 INVENTED = (5, 20)  # items beside the promoted one, out of so many that are liked most
 
 
@@ -68,8 +71,15 @@ def play_rounds(
     *,
     aim: Aim = "plain",
     validation: bool = False,
+    split: Split | None = None,
+    full: bool = True,
 ) -> Cell:
-    """All rounds of a task under these settings, then one question to every honest person."""
+    """All rounds of a task under these settings, then one question to every honest person.
+
+    With `split` the sums are those of two servers, each with all of the noise (or, not `full`, with
+    as much together as one server has), and what bounds an attacker is what is proven on shares: S
+    for the whole, peak·S for a number, three places for an item. Honest devices keep the row bound.
+    """
     method, rule, items = settings.method, settings.privacy, len(data.items)
     assert isinstance(method, SolveMethod)
     known, targets = _apart(data, 2 if validation else 1)
@@ -84,9 +94,10 @@ def play_rounds(
     learning = msgspec.structs.replace(settings.learning, population=people, density=density)
     state = Learner(_published(rng.normal(0.0, learning.spread, (items, method.dim))))
     order = _Order(known, items, settings, rng) if sequence_of(method) is not None else None
-    touch = touch_weight(learning, rule.clip, rule.noise, items)
+    touch = touch_weight(learning, rule.clip, rule.noise, items) if split is None else 0.0
+    noise = rule.noise if split is None or full else rule.noise / math.sqrt(SERVERS)
     bands = Bands(
-        Schedule(clip=rule.clip, noise=rule.noise, coefficients=rule.coefficients),
+        Schedule(clip=rule.clip, noise=noise, coefficients=rule.coefficients, split=split),
         items, method.dim, rng,
     )  # fmt: skip
     cohort = min(settings.round.max_updates, people // rule.separation)
@@ -102,8 +113,11 @@ def play_rounds(
         honest = who if aim == "histories" else who[~bad[who]]
         total = sum_shares(
             known.some(honest), state.common, method, clip=rule.clip,
-            row_clip=rule.row_clip or np.inf, touch=touch,
+            row_clip=rule.row_clip or np.inf, touch=touch, split=split,
+            int8_seed=None if split is None else int(rng.integers(2**40)),
         )  # fmt: skip
+        if split is not None and pushing and aim == "shrinking":
+            total = _shrunk(total, pushing, rule.clip, split)
         total = _pushed(total, state, promoted, pushing, aim)
         if rule.noise:
             total = bands.noised(total, touch)
@@ -145,13 +159,28 @@ def _pushed(total: RoundSum, state: Learner, promoted: int, count: int, aim: Aim
     if aim == "knowing" and state.gram is not None:
         towards = state.gram @ towards
     values, touches = np.zeros_like(common), np.zeros(len(common))
-    values[total.rows], touches[total.rows] = total.values, total.touches
-    values[promoted] -= count * total.bound * _unit(towards)
-    touches[promoted] += count
+    values[total.rows] = total.values
+    reach = total.bound / math.sqrt(2.0) if aim == "shrinking" else total.bound
+    values[promoted] -= count * reach * _unit(towards)
     rows = np.union1d(total.rows, [promoted])
+    if total.touches is None:
+        return replace(total, rows=rows, values=values[rows], devices=total.devices + count)
+    touches[total.rows] = total.touches
+    touches[promoted] += count
     return replace(
         total, rows=rows, values=values[rows], devices=total.devices + count, touches=touches[rows]
     )
+
+
+def _shrunk(total: RoundSum, count: int, clip: float, split: Split) -> RoundSum:
+    """The sum with half of each attacker's squared norm in a negative Gram matrix.
+
+    No cone holds it; the other half is in its row.
+    """
+    dim = total.values.shape[1]
+    gram, diagonal = total.packed_gram.copy(), pack_gram(np.eye(dim))
+    gram -= count * clip / split.gram_scale * _unit(diagonal) / math.sqrt(2.0)
+    return replace(total, packed_gram=gram)
 
 
 def _liked(rows: Matrix, aim: Aim) -> Matrix:

@@ -55,6 +55,7 @@ PLAIN: dict[str, Callable[[], File]] = {
     "share_parts": cases_sequence.shares,
     "solve": cases_solve.solves,
     "split": cases_split.reports,
+    "split_answers": cases_split.answers,
     "trend": cases_trend.trends,
     "trials": cases_questions.trials,
     "update_of_round": cases_rounds.updates_of_rounds,

@@ -12,25 +12,41 @@ import multiprocessing
 import os
 import signal
 import socket
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 from aiohttp import web
 
-from fedrap_coordinator.app import create_app
+from fedrap_coordinator.app import create_app, usual_aggregator
+from fedrap_coordinator.domain.fault_points import Reached
+from fedrap_coordinator.http.helper_client import HelperClient
 from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.keyring import open_keyring
+from fedrap_coordinator.rounds import driver
 from fedrap_coordinator.rounds.driver import Learn
 from fedrap_coordinator.rounds.releases import Model, next_model
+from fedrap_coordinator.rounds.split_aggregator import Helper
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store import engine
 from fedrap_coordinator.store.sql import SqlStore
 from fedrap_core.solve.server_step import RoundSum
+from fedrap_core.wire.shares import (
+    BatchChecked,
+    CloseRound,
+    OpenQuestion,
+    OpenRound,
+    ReportBatch,
+    RoundClosed,
+    RoundOpened,
+)
 
+A = TypeVar("A")
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["testkit.crash_host", "testkit.load_client"])
 
@@ -54,6 +70,11 @@ class Site:
     def sums(self) -> Path:
         """One line for each sum that was learnt from: step, devices, rows, first numbers."""
         return self.folder / "sums"
+
+    @property
+    def whole(self) -> Path:
+        """A folder for whole sums, one file for each step; whoever wants them makes it."""
+        return self.folder / "whole"
 
     @property
     def trace(self) -> Path:
@@ -103,15 +124,21 @@ def _serve(
 ) -> None:
     site = Site(msgspec.json.decode(raw, type=Settings), Path(folder))
     engine.SYNCHRONOUS = synchronous
+    driver.HELPER_RETRY_SECONDS = 0.05
     asyncio.run(_run(site, _Death(site, fault), ready))
 
 
 async def _run(site: Site, death: _Death, ready: Pipe[Any, Any]) -> None:
     keyring = open_keyring(site.folder / "keys")
     store = SqlStore(site.settings.database, death.reached)
+    aggregator = None
+    if site.settings.split is not None:
+        told = _Told(HelperClient(site.settings.split.helper), death.reached)
+        aggregator = usual_aggregator(site.settings, keyring, told)
     app = create_app(
-        site.settings, store, keyring, learn=_writing_sums(site), reached=death.reached
-    )
+        site.settings, store, keyring, aggregator=aggregator, learn=_writing_sums(site),
+        reached=death.reached,
+    )  # fmt: skip
     runner = make_runner(app)
     await runner.setup()
     listening = socket.socket()
@@ -119,6 +146,31 @@ async def _run(site: Site, death: _Death, ready: Pipe[Any, Any]) -> None:
     await web.SockSite(runner, listening).start()
     ready.send(listening.getsockname()[1])
     await asyncio.Event().wait()
+
+
+class _Told:
+    """The helper over the network, with a fault point before and after each call of it."""
+
+    def __init__(self, helper: Helper, reached: Reached) -> None:
+        self._helper, self._reached = helper, reached
+
+    async def open_round(self, asked: OpenRound) -> RoundOpened:
+        return await self._told("round", self._helper.open_round(asked))
+
+    async def open_question(self, asked: OpenQuestion) -> RoundOpened:
+        return await self._told("question", self._helper.open_question(asked))
+
+    async def check_batch(self, batch: ReportBatch) -> BatchChecked:
+        return await self._told("batch", self._helper.check_batch(batch))
+
+    async def close_round(self, asked: CloseRound, share_bytes: int) -> RoundClosed:
+        return await self._told("close", self._helper.close_round(asked, share_bytes))
+
+    async def _told(self, verb: str, call: Awaitable[A]) -> A:
+        self._reached(f"helper asked: {verb}")
+        answer = await call
+        self._reached(f"helper answered: {verb}")
+        return answer
 
 
 class _Death:
@@ -147,6 +199,9 @@ def _writing_sums(site: Site) -> Learn:
         line = {"step": model.stored.step + 1, "devices": total.devices, "cells": cells}
         with site.sums.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+        if site.whole.is_dir():
+            np.savez(site.whole / f"{line['step']}.npz", rows=total.rows, values=total.values,
+                     gram=total.packed_gram, devices=total.devices)  # fmt: skip
         return next_model(task, model, total, *rest)
 
     return learn

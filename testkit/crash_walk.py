@@ -12,11 +12,20 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
 import sqlalchemy as sa
 
 from fedrap_coordinator.domain.rate_limits import Pace
 from fedrap_coordinator.domain.rounds import RoundLimits
-from fedrap_coordinator.settings import Enrolment, Limits, Sealing, Serve, Settings
+from fedrap_coordinator.settings import (
+    Enrolment,
+    HelperServer,
+    Limits,
+    Sealing,
+    Serve,
+    Settings,
+    SplitSettings,
+)
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store import sql_releases
 from fedrap_coordinator.store.engine import open_engine
@@ -25,7 +34,14 @@ from fedrap_coordinator.store.sql_items import add_items
 from fedrap_core.plan import Privacy, SequenceMethod, SolveMethod
 from fedrap_core.solve.server_step import Learning
 from testkit.crash_host import Running, Site
-from testkit.load_client import CheapDevice, Connection, Reply, http_bytes, one_row
+from testkit.load_client import (
+    CheapDevice,
+    Connection,
+    PairDevice,
+    Reply,
+    http_bytes,
+    one_row,
+)
 
 DIM = 4
 _FREE = Pace(burst=1e9, per_minute=1e9)
@@ -49,9 +65,21 @@ def settings_for(url: str, devices: int, rounds: int) -> Settings:
     )  # fmt: skip
 
 
-def prepare(url: str, count: int) -> list[CheapDevice]:
-    """A database with a catalogue and these devices."""
-    devices = [CheapDevice(row, id=row.to_bytes(16, "big")) for row in range(count)]
+def two_servers(settings: Settings, helper: HelperServer) -> Settings:
+    """The same as leader of a pair; steps of .2, so that a device's 1 is a whole number of them."""
+    change = msgspec.structs.replace
+    rule = change(settings.privacy, clip=31.0)
+    return change(settings, privacy=rule, split=SplitSettings(helper=helper, rows=4, peak=0.2))
+
+
+def prepare(url: str, count: int, *, split: bool = False) -> list[CheapDevice]:
+    """A database with a catalogue and these devices, of one server or of two."""
+    devices = [
+        PairDevice(row, id=row.to_bytes(16, "big"), items=count + 2)
+        if split
+        else CheapDevice(row, id=row.to_bytes(16, "big"))
+        for row in range(count)
+    ]
     engine = open_engine(url)
     with engine.begin() as db:
         open_schema(db)

@@ -9,19 +9,24 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedrap_core.parts import empty_parts, more_parts
-from fedrap_core.plan import Plan
+from fedrap_core.plan import OFF, Plan
 from fedrap_core.sparse import RowUpdate, packed_size
+from fedrap_core.split import numbers
+from fedrap_core.split.numbers import Terms
+from fedrap_core.split.report import make_report
 from fedrap_core.wire.codec import decode, decode_value, encode
 from fedrap_core.wire.keys import new_private_key, public_point
 from fedrap_core.wire.messages import Enrol, Enrolled, Offer, OfferRequest, Signed
 from fedrap_core.wire.seal import seal_update
 from fedrap_core.wire.share import encode_share, uniform_count
+from fedrap_core.wire.shares import seal_report
 from fedrap_core.wire.signing import (
     DEVICE_HEADER,
     NONCE_HEADER,
@@ -128,6 +133,23 @@ class CheapDevice:
             f"{SIGNATURE_HEADER}: {base64.b64encode(signature).decode()}\r\n"
         )
         return http_bytes(path, body, headers)
+
+
+@dataclass
+class PairDevice(CheapDevice):
+    """The same for rounds of two servers; it does not look at who signed the helper's key."""
+
+    items: int = 0  # of the catalogue
+
+    def sealed(self, offer: Offer, rows: RowUpdate) -> bytes:
+        """The bytes of a report."""
+        plan = decode_value(Plan, offer.plan)
+        assert offer.helper is not OFF
+        terms = Terms(offer.round, plan, self.items)
+        rows = replace(rows, parts=empty_parts(plan.method))
+        chance = np.full(numbers.uniform_count(terms), 0.5)
+        report = make_report(terms, numbers.to_numbers(rows, terms, chance), os.urandom(32))
+        return encode(seal_report(offer, offer.helper, self.id, report))
 
 
 def http_bytes(path: str, body: bytes, headers: str, method: str = "POST") -> bytes:

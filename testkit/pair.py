@@ -24,6 +24,7 @@ from fedrap_core.wire.messages import Message
 from fedrap_core.wire.shares import (
     BatchChecked,
     CloseRound,
+    OpenQuestion,
     OpenRound,
     ReportBatch,
     RoundClosed,
@@ -96,6 +97,9 @@ class LocalHelper:
     async def open_round(self, asked: OpenRound) -> RoundOpened:
         return await self._call(asked, OpenRound, self._open, RoundOpened)
 
+    async def open_question(self, asked: OpenQuestion) -> RoundOpened:
+        return await self._call(asked, OpenQuestion, self._question, RoundOpened)
+
     async def check_batch(self, batch: ReportBatch) -> BatchChecked:
         return await self._call(batch, ReportBatch, self._batch, BatchChecked)
 
@@ -104,6 +108,9 @@ class LocalHelper:
 
     def _open(self, asked: OpenRound) -> RoundOpened:
         return self.rounds.open_round(asked)
+
+    def _question(self, asked: OpenQuestion) -> RoundOpened:
+        return self.rounds.open_question(asked)
 
     def _batch(self, batch: ReportBatch) -> BatchChecked:
         return self.rounds.check_batch(batch)

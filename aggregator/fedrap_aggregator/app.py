@@ -1,4 +1,4 @@
-"""The helper over HTTPS: three verbs for the leader, whose certificate is the only one it knows.
+"""The helper over HTTPS: four verbs for the leader, whose certificate is the only one it knows.
 
 Health and metrics are on a port of their own, without TLS, for the machine's monitoring alone.
 """
@@ -22,7 +22,13 @@ from fedrap_aggregator.store import Store
 from fedrap_core.errors import FedRapError
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import Message
-from fedrap_core.wire.shares import CloseRound, HelperProblem, OpenRound, ReportBatch
+from fedrap_core.wire.shares import (
+    CloseRound,
+    HelperProblem,
+    OpenQuestion,
+    OpenRound,
+    ReportBatch,
+)
 
 log = logging.getLogger(__name__)
 TIDY_SECONDS = 600.0
@@ -74,6 +80,7 @@ def create_app(settings: Settings, rounds: HelperRounds, store: Store) -> web.Ap
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[_problems])
     app[SERVED] = Served(rounds, store)
     app.router.add_post("/v1/rounds", _open)
+    app.router.add_post("/v1/questions", _open_question)
     app.router.add_post("/v1/rounds/{round}/batches", _batch)
     app.router.add_post("/v1/rounds/{round}/close", _close)
     app.cleanup_ctx.append(_tidy_now_and_then)
@@ -173,6 +180,12 @@ async def _open(request: web.Request) -> web.Response:
     asked = await _read(request, OpenRound)
     served = request.app[SERVED]
     return _answer(await served.run("open", lambda: served.rounds.open_round(asked)))
+
+
+async def _open_question(request: web.Request) -> web.Response:
+    asked = await _read(request, OpenQuestion)
+    served = request.app[SERVED]
+    return _answer(await served.run("question", lambda: served.rounds.open_question(asked)))
 
 
 async def _batch(request: web.Request) -> web.Response:

@@ -1,7 +1,9 @@
-"""What the helper does with a round: opens it, counts reports, closes it. Decides every refusal.
+"""What the helper does with a round or a question: opens it, counts reports, closes it.
 
-Each verb may be asked again: the same question has the same answer, also after a crash. What is
-given away of a sum is written down first, and the round's key destroyed, before anybody hears it.
+Decides every refusal. A question is a round without rows and steps, under its own id: it is summed
+from one set of answers, once. Each verb may be asked again and has the same answer, also after a
+crash. What is given away of a sum is written down first, and the key destroyed, before anybody
+hears it.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ from dataclasses import dataclass
 from fedrap_aggregator.errors import Refusal
 from fedrap_aggregator.keys import Keys, PrivateKey
 from fedrap_aggregator.settings import Settings
-from fedrap_aggregator.store import ClosedRound, Store, StoredRound
+from fedrap_aggregator.store import ClosedRound, Given, Store, StoredQuestion, StoredRound
 from fedrap_core.errors import FedRapError
 from fedrap_core.plan import Plan, split_of
 from fedrap_core.privacy.mechanisms import task_noise_key
-from fedrap_core.split.numbers import Terms, add_noise, server_noise
-from fedrap_core.split.report import HELPER
+from fedrap_core.split.numbers import Terms, Whole, add_noise, server_noise
+from fedrap_core.split.report import HELPER, ReportTerms
+from fedrap_core.split.vectors import VectorTerms, vector_noise
 from fedrap_core.split.verify import RunningSum, accepts, read_seen
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.keys import public_point
@@ -28,12 +31,15 @@ from fedrap_core.wire.shares import (
     CloseRound,
     HelperProblem,
     HelperReport,
+    OpenQuestion,
     OpenRound,
     ReportBatch,
     RoundClosed,
     RoundOpened,
     open_helper,
+    open_helper_answer,
     set_digest,
+    sign_question,
     sign_round,
 )
 
@@ -48,11 +54,14 @@ def pass_by(point: str) -> None:
 
 @dataclass
 class _Loaded:
-    """The running sum of the round that is at work, so that it is not read for each batch."""
+    """The running sum of what is at work, so that it is not read for each batch."""
 
     round_id: bytes
-    terms: Terms
+    terms: ReportTerms
     sum: RunningSum
+
+
+Opened = StoredRound | StoredQuestion
 
 
 class HelperRounds:
@@ -79,7 +88,16 @@ class HelperRounds:
             with self._store.transaction():
                 self._store.forget_round(one.id)
             log.warning("round over without a sum", extra={"step": one.step})
-        return self._keys.destroy_all_but({one.id for one in self._store.open_rounds()})
+        for asked in self._store.open_questions():
+            if asked.ends_at < now:
+                with self._store.transaction():
+                    self._store.forget_question(asked.id)
+                log.warning("question over without a sum")
+        with self._store.transaction():
+            self._store.forget_reports(now)
+        left = {one.id for one in self._store.open_rounds()}
+        left |= {one.id for one in self._store.open_questions()}
+        return self._keys.destroy_all_but(left)
 
     def open_round(self, asked: OpenRound) -> RoundOpened:
         """A key for a round, signed; the same for the same round.
@@ -102,11 +120,7 @@ class HelperRounds:
                 HelperProblem.BURNED_STEP, f"steps up to {last} were summed; open step {last + 1}"
             )
         now = self._clock()
-        if not now < asked.ends_at <= now + self._settings.longest_days * DAY:
-            raise Refusal(
-                HelperProblem.NOT_ALLOWED,
-                f"a round may stay open for {self._settings.longest_days:g} days here",
-            )
+        self._check_time(asked.ends_at, now)
         private = self._keys.round_key(asked.round, make=True)  # on disk before it is signed
         assert private is not None
         point = public_point(private.public_key())
@@ -122,6 +136,40 @@ class HelperRounds:
         log.info("round opened", extra={"step": asked.step, "items": asked.items})
         return self._opened(made)
 
+    def open_question(self, asked: OpenQuestion) -> RoundOpened:
+        """A key for a question, signed; the same for the same question.
+
+        Raises:
+            Refusal: it was opened otherwise, or is one that this helper does not serve.
+        """
+        known = self._store.question(asked.question)
+        if known is not None:
+            same = (asked.task, asked.numbers, asked.limit, asked.noise, asked.least) == (
+                known.task, known.numbers, known.limit, known.noise, known.least,
+            )  # fmt: skip
+            if not same:
+                raise Refusal(HelperProblem.ANOTHER_ROUND, "that question was opened otherwise")
+            return self._opened(known)
+        if self._store.round(asked.question) is not None:
+            raise Refusal(HelperProblem.ANOTHER_ROUND, "a round has that id")
+        self._check_noise(asked.noise)
+        now = self._clock()
+        self._check_time(asked.ends_at, now)
+        private = self._keys.round_key(asked.question, make=True)
+        assert private is not None
+        point = public_point(private.public_key())
+        made = StoredQuestion(
+            asked.question, asked.task, asked.numbers, asked.limit, asked.noise, asked.least, now,
+            asked.ends_at, point, sign_question(self._keys.identity, asked, point),
+            self._token_bytes(16),
+        )  # fmt: skip
+        self._reached("helper: key made")
+        with self._store.transaction():
+            self._store.add_question(made)
+        self._reached("helper: round kept")
+        log.info("question opened", extra={"numbers": asked.numbers})
+        return self._opened(made)
+
     def check_batch(self, batch: ReportBatch) -> BatchChecked:
         """Which reports of a batch are counted; one that came before keeps its answer.
 
@@ -133,7 +181,7 @@ class HelperRounds:
         fresh: dict[bytes, tuple[bytes, bool]] = {}
         answers = bytearray()
         loaded: _Loaded | None = None
-        is_closed = self._store.closed(round_.task, round_.step) is not None
+        is_closed = self._given(round_) is not None
         try:
             for report in batch.reports:
                 digest = hashlib.sha256(report.public + report.helper).digest()
@@ -166,43 +214,76 @@ class HelperRounds:
             Refusal: too few reports, or another set than was counted or summed here.
         """
         round_ = self._known(asked.round)
-        closed = self._store.closed(round_.task, round_.step)
+        closed = self._given(round_)
         if closed is None:
             closed = self._sum(round_, asked)
         if closed.digest != asked.digest or closed.count != asked.count:
-            raise Refusal(HelperProblem.ANOTHER_SET, "that step was summed from other reports")
+            raise Refusal(HelperProblem.ANOTHER_SET, "that was summed from other reports")
         if closed.share is None:
             raise Refusal(HelperProblem.BURNED_STEP, "later steps were summed since")
         self.tidy()  # the round's key is gone before anybody has its sum
         self._reached("helper: key destroyed")
         return RoundClosed(share=closed.share)
 
-    def _sum(self, round_: StoredRound, asked: CloseRound) -> ClosedRound:
+    def _given(self, opened: Opened) -> Given | None:
+        """What was given away of it, if anything."""
+        if isinstance(opened, StoredQuestion):
+            return self._store.answered(opened.id)
+        return self._store.closed(opened.task, opened.step)
+
+    def _sum(self, round_: Opened, asked: CloseRound) -> Given:
         counted = {one for one, (_, yes) in self._store.reports(round_.id).items() if yes}
         if len(counted) != asked.count or set_digest(counted) != asked.digest:
             raise Refusal(
                 HelperProblem.ANOTHER_SET, f"{len(counted)} reports were counted here, not these"
             )
         loaded = self._load(round_)
-        split = split_of(loaded.terms.plan)
-        assert split is not None
-        least = max(split.least, loaded.terms.plan.min_updates, self._settings.least)
+        least = max(_least(round_, loaded.terms), self._settings.least)
         if len(counted) < least:
             raise Refusal(HelperProblem.TOO_FEW, f"no sum of fewer than {least} devices")
-        sets = {**self._store.sets(round_.task), round_.step: asked.digest}
-        key = task_noise_key(self._keys.noise, round_.task)
-        noise = server_noise(loaded.terms, key, round_.step, sets)
+        noise = self._noise(round_, loaded.terms, asked.digest)
         share = add_noise(loaded.sum.share(), noise).astype("<u4").tobytes()
-        closed = ClosedRound(
-            round_.task, round_.step, round_.id, asked.digest, asked.count, self._clock(), share
-        )
+        given = Given(asked.digest, asked.count, self._clock(), share)
         self._reached("helper: summed")
         with self._store.transaction():
-            self._store.close_round(closed)
+            if isinstance(round_, StoredQuestion):
+                self._store.close_question(round_.id, given)
+            else:
+                self._store.close_round(
+                    ClosedRound(
+                        given.digest, given.count, given.at, share, round_.task, round_.step,
+                        round_.id,
+                    )
+                )  # fmt: skip
         self._loaded = None
         self._reached("helper: sum kept")
-        log.info("round closed", extra={"step": round_.step, "reports": asked.count})
-        return closed
+        of = {"question": True} if isinstance(round_, StoredQuestion) else {"step": round_.step}
+        log.info("closed", extra={"reports": asked.count, **of})
+        return given
+
+    def _noise(self, opened: Opened, terms: ReportTerms, digest: bytes) -> Whole:
+        """What this server adds to the sum of that set."""
+        key = task_noise_key(self._keys.noise, opened.task)
+        if isinstance(opened, StoredQuestion):
+            assert isinstance(terms, VectorTerms)
+            return vector_noise(terms, key, opened.noise, digest)
+        assert isinstance(terms, Terms)
+        sets = {**self._store.sets(opened.task), opened.step: digest}
+        return server_noise(terms, key, opened.step, sets)
+
+    def _check_time(self, ends_at: float, now: float) -> None:
+        if not now < ends_at <= now + self._settings.longest_days * DAY:
+            raise Refusal(
+                HelperProblem.NOT_ALLOWED,
+                f"a round may stay open for {self._settings.longest_days:g} days here",
+            )
+
+    def _check_noise(self, noise: float) -> None:
+        if noise < self._settings.noise:
+            raise Refusal(
+                HelperProblem.NOT_ALLOWED,
+                f"noise {noise:g} lies below this helper's {self._settings.noise:g}",
+            )
 
     def _check_plan(self, asked: OpenRound) -> Plan:
         try:
@@ -211,14 +292,10 @@ class HelperRounds:
             raise Refusal(HelperProblem.NOT_ALLOWED, f"a plan that is not read: {error}") from error
         if split_of(plan) is None:
             raise Refusal(HelperProblem.NOT_ALLOWED, "a plan without `split`")
-        if plan.privacy.noise < self._settings.noise:
-            raise Refusal(
-                HelperProblem.NOT_ALLOWED,
-                f"noise {plan.privacy.noise:g} lies below this helper's {self._settings.noise:g}",
-            )
+        self._check_noise(plan.privacy.noise)
         return plan
 
-    def _opened(self, round_: StoredRound) -> RoundOpened:
+    def _opened(self, round_: Opened) -> RoundOpened:
         return RoundOpened(
             name=self._settings.name,
             seal_key=round_.seal_key,
@@ -226,10 +303,10 @@ class HelperRounds:
             verify_key=round_.verify_key,
         )
 
-    def _known(self, round_id: bytes) -> StoredRound:
+    def _known(self, round_id: bytes) -> Opened:
         round_ = self._store.round(round_id)
         if round_ is None:
-            raise Refusal(HelperProblem.NO_ROUND, "no such round is open here, or it is over")
+            return self._known_question(round_id)
         closed = self._store.closed(round_.task, round_.step)
         if closed is not None and closed.round_id != round_.id:
             raise Refusal(HelperProblem.BURNED_STEP, "that step was summed in another round")
@@ -237,33 +314,63 @@ class HelperRounds:
             raise Refusal(HelperProblem.NO_ROUND, "the time of that round is over")
         return round_
 
-    def _private(self, round_: StoredRound) -> PrivateKey:
+    def _known_question(self, question_id: bytes) -> StoredQuestion:
+        question = self._store.question(question_id)
+        if question is None:
+            raise Refusal(HelperProblem.NO_ROUND, "no such round is open here, or it is over")
+        if question.ends_at < self._clock() and self._store.answered(question_id) is None:
+            raise Refusal(HelperProblem.NO_ROUND, "the time of that question is over")
+        return question
+
+    def _private(self, round_: Opened) -> PrivateKey:
         private = self._keys.round_key(round_.id, make=False)
         if private is None:
             raise Refusal(HelperProblem.NO_ROUND, "the key of that round is gone")
         return private
 
-    def _load(self, round_: StoredRound) -> _Loaded:
+    def _load(self, round_: Opened) -> _Loaded:
         if self._loaded is None or self._loaded.round_id != round_.id:
-            terms = Terms(round_.id, decode_value(Plan, round_.plan), round_.items)
+            terms = _terms(round_)
             state = self._store.running_sum(round_.id)
             self._loaded = _Loaded(round_.id, terms, RunningSum(terms, HELPER, state))
         return self._loaded
 
     def _count(
-        self, loaded: _Loaded, private: PrivateKey, round_: StoredRound, report: HelperReport
+        self, loaded: _Loaded, private: PrivateKey, round_: Opened, report: HelperReport
     ) -> bool:
         """Is this report one that both servers count? If not, nothing of it stays."""
-        plan = hashlib.sha256(round_.plan).digest()
         try:
             seen = read_seen(loaded.terms, report.seen)
-            share = open_helper(round_.task, plan, round_.id, report, private)
+            share = _open_share(round_, report, private)
             looked = loaded.sum.look(round_.verify_key, report.report, report.public, share)
         except FedRapError:
-            log.warning("a report that cannot be read", extra={"step": round_.step})
+            log.warning("a report that cannot be read")
             return False
         if accepts(loaded.terms, seen, looked.seen, looked.joint):
             return True
         loaded.sum.take_out(looked)
-        log.warning("a report that does not hold", extra={"step": round_.step})
+        log.warning("a report that does not hold")
         return False
+
+
+def _terms(opened: Opened) -> ReportTerms:
+    if isinstance(opened, StoredQuestion):
+        return VectorTerms(opened.id, opened.numbers, opened.limit)
+    return Terms(opened.id, decode_value(Plan, opened.plan), opened.items)
+
+
+def _least(opened: Opened, terms: ReportTerms) -> int:
+    """Devices that the plan or the question asks for."""
+    if isinstance(opened, StoredQuestion):
+        return opened.least
+    assert isinstance(terms, Terms)
+    split = split_of(terms.plan)
+    assert split is not None
+    return max(split.least, terms.plan.min_updates)
+
+
+def _open_share(opened: Opened, report: HelperReport, private: PrivateKey) -> bytes:
+    if isinstance(opened, StoredQuestion):
+        return open_helper_answer(opened.task, opened.id, report, private)
+    plan = hashlib.sha256(opened.plan).digest()
+    return open_helper(opened.task, plan, opened.id, report, private)

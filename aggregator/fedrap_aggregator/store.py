@@ -4,6 +4,8 @@ round_   one row for each open or closed round, by its id; no key is in here
 report   which reports of a round came, and whether they were counted; no device is known here
 sum_     the running share of an open round's sum: random numbers without the leader's
 closed   for each task and step the one set that was ever summed, and the bytes that were given
+question one row for each question, open or closed, by its id; reports and sums as of a round
+answered for each question the one set that was ever summed, and the bytes that were given
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 
 from fedrap_aggregator.errors import ConfigError
 
-SCHEMA = 1
+SCHEMA = 2  # 2: questions; tables that are missing are made
 _TABLES = """
 CREATE TABLE IF NOT EXISTS round_ (
     id BLOB PRIMARY KEY, task BLOB NOT NULL, step INTEGER NOT NULL, model BLOB NOT NULL,
@@ -32,6 +34,15 @@ CREATE TABLE IF NOT EXISTS closed (
     task BLOB NOT NULL, step INTEGER NOT NULL, round_id BLOB NOT NULL, digest BLOB NOT NULL,
     count INTEGER NOT NULL, at REAL NOT NULL, share BLOB,
     PRIMARY KEY (task, step)
+);
+CREATE TABLE IF NOT EXISTS question (
+    id BLOB PRIMARY KEY, task BLOB NOT NULL, numbers INTEGER NOT NULL, squares INTEGER NOT NULL,
+    noise REAL NOT NULL, least INTEGER NOT NULL, opened_at REAL NOT NULL, ends_at REAL NOT NULL,
+    seal_key BLOB NOT NULL, signature BLOB NOT NULL, verify_key BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS answered (
+    question_id BLOB PRIMARY KEY, digest BLOB NOT NULL, count INTEGER NOT NULL, at REAL NOT NULL,
+    share BLOB NOT NULL
 );
 """
 
@@ -54,16 +65,39 @@ class StoredRound:
 
 
 @dataclass(frozen=True, eq=False)
-class ClosedRound:
-    """A step that was summed, once and for all."""
+class StoredQuestion:
+    """A question as it was opened."""
 
+    id: bytes
     task: bytes
-    step: int
-    round_id: bytes
+    numbers: int
+    limit: int  # Q
+    noise: float
+    least: int
+    opened_at: float
+    ends_at: float
+    seal_key: bytes
+    signature: bytes
+    verify_key: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A set of reports that was summed once and for all, and what was given away of it."""
+
     digest: bytes  # of the set of reports
     count: int
     at: float
     share: bytes | None  # None once a later step of the task was closed
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedRound(Given):
+    """A step that was summed."""
+
+    task: bytes
+    step: int
+    round_id: bytes
 
 
 class Store:
@@ -76,7 +110,7 @@ class Store:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")  # what was answered stays
             (number,) = self._db.execute("PRAGMA user_version").fetchone()
-            if number not in (0, SCHEMA):
+            if not 0 <= number <= SCHEMA:
                 raise ConfigError(f"{path} has schema {number}, this program knows {SCHEMA}")
             self._db.executescript(_TABLES)
             self._db.execute(f"PRAGMA user_version = {SCHEMA}")
@@ -152,7 +186,9 @@ class Store:
     def closed(self, task: bytes, step: int) -> ClosedRound | None:
         """What was summed for a step."""
         found = self._db.execute(
-            "SELECT * FROM closed WHERE task = ? AND step = ?", (task, step)
+            "SELECT digest, count, at, share, task, step, round_id FROM closed "
+            "WHERE task = ? AND step = ?",
+            (task, step),
         ).fetchone()
         return None if found is None else ClosedRound(*found)
 
@@ -188,12 +224,66 @@ class Store:
             "UPDATE closed SET share = NULL WHERE task = ? AND step < ?", (closed.task, closed.step)
         )
 
+    def add_question(self, question: StoredQuestion) -> None:
+        """A question that begins."""
+        self._db.execute(
+            "INSERT INTO question VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+            (
+                question.id, question.task, question.numbers, question.limit, question.noise,
+                question.least, question.opened_at, question.ends_at, question.seal_key,
+                question.signature, question.verify_key,
+            ),
+        )  # fmt: skip
+
+    def question(self, question_id: bytes) -> StoredQuestion | None:
+        """The question of that id, open or closed; what was summed is never forgotten."""
+        found = self._db.execute("SELECT * FROM question WHERE id = ?", (question_id,)).fetchone()
+        return None if found is None else StoredQuestion(*found)
+
+    def open_questions(self) -> list[StoredQuestion]:
+        """Those that were not closed, whether or not their time is over."""
+        rows = self._db.execute(
+            "SELECT * FROM question WHERE id NOT IN (SELECT question_id FROM answered)"
+        )
+        return [StoredQuestion(*row) for row in rows]
+
+    def forget_question(self, question_id: bytes) -> None:
+        """A question that is over without a sum."""
+        for table, column in (("question", "id"), ("report", "round_id"), ("sum_", "round_id")):
+            self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (question_id,))
+
+    def forget_reports(self, before: float) -> None:
+        """Those of summed questions whose time was over by then: nobody asks for them again."""
+        self._db.execute(
+            "DELETE FROM report WHERE round_id IN (SELECT id FROM question JOIN answered "
+            "ON id = question_id WHERE ends_at < ?)",
+            (before,),
+        )
+
+    def answered(self, question_id: bytes) -> Given | None:
+        """What was summed for a question."""
+        found = self._db.execute(
+            "SELECT digest, count, at, share FROM answered WHERE question_id = ?", (question_id,)
+        ).fetchone()
+        return None if found is None else Given(*found)
+
+    def close_question(self, question_id: bytes, given: Given) -> None:
+        """Write down what is given away."""
+        self._db.execute(
+            "INSERT INTO answered VALUES (?,?,?,?,?)",
+            (question_id, given.digest, given.count, given.at, given.share),
+        )
+        self._db.execute("DELETE FROM sum_ WHERE round_id = ?", (question_id,))
+
     def counts(self) -> dict[str, int]:
         """For status and metrics."""
         names = {
             "open_rounds": "SELECT COUNT(*) FROM round_ WHERE id NOT IN "
             "(SELECT round_id FROM closed)",
             "closed_rounds": "SELECT COUNT(*) FROM closed",
+            "open_questions": "SELECT COUNT(*) FROM question WHERE id NOT IN "
+            "(SELECT question_id FROM answered)",
+            "closed_questions": "SELECT COUNT(*) FROM answered",
             "reports_counted": "SELECT COUNT(*) FROM report WHERE counted = 1",
             "reports_refused": "SELECT COUNT(*) FROM report WHERE counted = 0",
             "last_step": "SELECT COALESCE(MAX(step), 0) FROM closed",

@@ -21,6 +21,7 @@ from fedrap_core.solve.server_step import RoundSum
 from testkit.harness import DIM, ITEMS, LiveServer, noting, serve_app, small_settings
 from testkit.pair import LocalHelper, with_split
 from tests.android.java_devices import JavaDevices, java_devices
+from tests.end_to_end.test_split_questions import Clock, pair, row_total
 
 HISTORIES = [ITEMS[:4], ITEMS[3:8], ITEMS[6:11], ITEMS[2:9:2]]
 CLIP, PEAK = 30.0, 0.2
@@ -136,3 +137,51 @@ async def test_a_java_app_refuses_another_way_of_aggregation(
     status = await java.status(str(tmp_path / "c"))
     assert (status["aggregation"], status["helper"]) == ("split", other.identity)
     assert (status["experimental"], status["rounds"], status["pending"]) == (True, 0, 0)
+
+
+@pytest.mark.spec("14.10", "14.11")
+async def test_java_and_python_devices_answer_one_question_for_two_servers(
+    java: JavaDevices, tmp_path: Path
+) -> None:
+    """Both servers count every answer, and the sum is that of what devices had to say."""
+    helper = LocalHelper(tmp_path / "helper", clock=Clock())
+    async with pair(tmp_path, helper, 2) as w:
+        await java.do(
+            "twin", "open", folder=str(tmp_path / "java"), server=w.served.url,
+            token=await w.served.token(), now=w.clock.now, measure=True, helper=helper.identity,
+        )  # fmt: skip
+        await java.do("twin", "consent", train=True, measure=True)
+        await java.record("twin", ["item-0"])
+        await java.run("twin")
+        await w.served.app[COORDINATOR].advance()
+        await java.do("twin", "sync")
+        for device in w.devices:
+            await device.sync_async()
+        w.clock.now += 1.0
+        await java.do("twin", "clock", now=w.clock.now)
+        await java.do("twin", "record", items=[["item-7", 1.0, w.clock.now]])
+        asked = await w.actions.ask("ndcg")
+        await w.opened()
+        w.clock.now += 0.95 * 86400.0
+        await java.do("twin", "clock", now=w.clock.now)
+        assert await java.do("twin", "answer") == 1
+        assert await java.do("twin", "answer") == 0
+        assert [await device.answer_questions_async() for device in w.devices] == [1, 1]
+        found = await w.ended(asked.id)
+        assert (found.state, found.answers) == ("answered", 3)
+        total = await row_total(w)
+        assert total[0] == pytest.approx(0.75, abs=3 / 31)  # all three had something to say
+        other = LocalHelper(tmp_path / "other")
+        await java.do(
+            "swapped", "open", folder=str(tmp_path / "swapped"), server=w.served.url,
+            token=await w.served.token(), now=w.clock.now, measure=True, helper=other.identity,
+        )  # fmt: skip
+        await java.do("swapped", "consent", train=True, measure=True)
+        await java.run("swapped")
+        await w.actions.ask()
+        await w.opened()
+        w.clock.now += 0.95 * 86400.0
+        await java.do("swapped", "clock", now=w.clock.now)
+        assert await java.do("swapped", "answer") == 0
+        other.close()
+    helper.close()

@@ -5,6 +5,7 @@ The replay reads nothing but the JSON, the way another language would.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -43,7 +44,7 @@ from fedrap_core.solve.device_share import compute_share, join_shares, pose_roun
 from fedrap_core.solve.server_step import Learner, Learning, RoundSum, learn_step
 from fedrap_core.solve.user import UserRepresentation, derive_user
 from fedrap_core.sparse import RowPart, RowUpdate
-from fedrap_core.split import field, numbers, report, verify
+from fedrap_core.split import field, numbers, report, vectors, verify
 from fedrap_core.trend import touched_lately
 from fedrap_core.wire import (
     attributes,
@@ -53,6 +54,7 @@ from fedrap_core.wire import (
     messages,
     releases,
     share,
+    shares,
     signing,
     tokens,
 )
@@ -406,9 +408,28 @@ def replay_split(case: Case) -> None:
     key = bytes.fromhex(case["verify_key"])
     for one, raw, name in zip(sums, (leader, helper), ("leader", "helper"), strict=True):
         seen = one.look(key, made.id, public, raw).seen
-        assert seen.encoded().hex() == case[f"seen_{name}"]
+        assert hashlib.sha256(seen.encoded()).hexdigest() == case[f"seen_{name}"]
     both = field.to_signed(field.reduce(sums[0].share() + sums[1].share()))
     assert both.tolist() == case["sum"]
+
+
+def replay_split_answers(case: Case) -> None:
+    layout = Layout(**case["layout"])
+    terms = vectors.vector_terms(bytes.fromhex(case["question"]), layout)
+    assert (terms.whole, terms.limit) == (len(case["answer"]), case["limit"])
+    mine = vectors.to_vector(np.array(case["answer"]), terms, np.array(case["uniform"]))
+    assert mine.whole.tolist() == case["whole"]
+    made = report.make_report(terms, mine, bytes.fromhex(case["secret"]))
+    (public, helper) = _bytes(case, "public", "helper")
+    assert (made.id.hex(), made.public, made.helper) == (case["report"], public, helper)
+    assert hashlib.sha256(made.leader).hexdigest() == case["leader"]
+    assert len(made.leader) == case["leader_bytes"]
+    task = case["signed"][len("fedrap/2 question\n") * 2 + 4 :][:32]
+    asked = shares.OpenQuestion(
+        task=bytes.fromhex(task), question=terms.round, numbers=terms.whole, limit=terms.limit,
+        noise=2.5, least=100, ends_at=0.0,
+    )  # fmt: skip
+    assert shares.question_bytes(asked, b"\4" * 65).hex() == case["signed"]
 
 
 def replay_sequence_release(case: Case) -> None:

@@ -21,6 +21,7 @@ from fedrap_core.questions.estimates import BlockEstimate, Estimate
 from fedrap_core.questions.lists import items_of, variety
 from fedrap_core.wire.messages import Question
 from fedrap_core.wire.question_layout import layout_of, variants_of
+from fedrap_core.wire.shares import sum_stddev
 
 GROUPS = ("light", "heavy")
 MOST_ITEMS = 10_000_000  # that lists are said to consist of; beyond it nothing can be told
@@ -59,7 +60,8 @@ def _lists(row: QuestionRow, question: Question) -> documents.ListFigures | None
         return None
     layout = layout_of(question)
     total = np.frombuffer(row.total, dtype="<f8")
-    squares = variety(total, layout, question.noise * layout.clip, said.devices)
+    noise = sum_stddev(question, 0)  # what rounding adds is far below sampling here
+    squares = variety(total, layout, noise, said.devices)
     value, low, high = items_of(squares, MOST_ITEMS)
     return documents.ListFigures(
         release=question.releases[0],

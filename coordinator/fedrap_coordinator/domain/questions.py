@@ -1,6 +1,7 @@
 """Questions about quality: their life, and which answers are kept. Pure.
 
     open -> summing -> answered | too-few
+    opening -> open, where answers are shares for two servers and the helper has still to be asked
 
 While a question is open answers come; in `summing` none do any more, so that a sum that is begun
 again after a crash is the same sum with the same noise. At its end the sealed answers are destroyed
@@ -23,6 +24,7 @@ from fedrap_core.wire.problems import Problem
 class QuestionState(StrEnum):
     """Where a question is in its life."""
 
+    OPENING = "opening"
     OPEN = "open"
     SUMMING = "summing"
     ANSWERED = "answered"
@@ -53,6 +55,8 @@ class QuestionRow:
         """Is it time to sum up?"""
         if self.state is QuestionState.SUMMING:
             return True
+        if self.state is QuestionState.OPENING:
+            return now >= self.ends_at
         full = self.answers >= self.most
         return self.state is QuestionState.OPEN and (full or now >= self.ends_at)
 

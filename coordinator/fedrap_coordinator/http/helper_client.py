@@ -17,6 +17,7 @@ from fedrap_core.wire.shares import (
     BatchChecked,
     CloseRound,
     HelperProblem,
+    OpenQuestion,
     OpenRound,
     ReportBatch,
     RoundClosed,
@@ -40,6 +41,10 @@ class HelperClient:
     async def open_round(self, asked: OpenRound) -> RoundOpened:
         """See `Helper`."""
         return await self._post("/v1/rounds", asked, RoundOpened, _SMALL)
+
+    async def open_question(self, asked: OpenQuestion) -> RoundOpened:
+        """See `Helper`."""
+        return await self._post("/v1/questions", asked, RoundOpened, _SMALL)
 
     async def check_batch(self, batch: ReportBatch) -> BatchChecked:
         """See `Helper`."""

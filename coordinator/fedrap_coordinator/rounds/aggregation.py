@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fedrap_coordinator.errors import Refusal
+from fedrap_core.errors import MalformedMessage
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import Plan
 from fedrap_core.privacy.mechanisms import UpdateSets
+from fedrap_core.questions.answers import Vector
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.wire import problems
 from fedrap_core.wire.codec import decode_one_of
-from fedrap_core.wire.messages import Offer, Update
-from fedrap_core.wire.shares import SplitUpdate
+from fedrap_core.wire.messages import Answer, Offer, Question, Update
+from fedrap_core.wire.shares import SplitAnswer, SplitUpdate
 
 AnyUpdate = Update | SplitUpdate
+ANSWER_BYTES = 16_384  # of a whole message
+HELPER_SECONDS = 7 * 86400.0  # after the end of a round or question, within which it is summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +37,16 @@ class RoundTotal:
     updates: bytes  # digest of the frozen set that was summed
 
 
+@dataclass(frozen=True, eq=False)
+class AnswerTotal:
+    """All of the answers to a question that leaves an aggregator."""
+
+    total: Vector  # noised
+    count: int  # of answers in it
+
+
 class Aggregator(Protocol):
-    """Tells which updates can be counted, and what those of a round sum up to."""
+    """Tells which updates and answers can be counted, and what those of a round sum up to."""
 
     async def open_round(self, offer: Offer, plan: Plan, items: int, ends_at: float) -> bytes:
         """What a round's offers say of a second server, to be kept with the round; empty: none.
@@ -74,6 +86,33 @@ class Aggregator(Protocol):
         """
         ...
 
+    async def open_question(self, question: Question) -> Question:
+        """The question with what it says of a second server, if there is one.
+
+        Raises:
+            HelperAway, HelperRefused: it cannot be opened now.
+        """
+        ...
+
+    def check_answer(self, body: bytes, question: Question) -> bytes:
+        """The device whose answer to this question it is, if it can be counted. In a thread.
+
+        Raises:
+            FedRapError: it cannot; `errors.refusal_of` has the answer for the device.
+        """
+        ...
+
+    async def total_answers(
+        self, bodies: AsyncIterator[Sequence[bytes]], question: Question
+    ) -> AnswerTotal:
+        """The noised sum of answers; asked again for the same ones it gives the same numbers.
+
+        Raises:
+            BrokenModel: there will never be one, or of too few.
+            HelperAway: not now; the same is asked again.
+        """
+        ...
+
 
 def read_update(raw: bytes, max_bytes: int) -> AnyUpdate:
     """The envelope in a request's body; raises like `codec.decode`."""
@@ -99,3 +138,15 @@ def check_envelope(update: AnyUpdate, offer: Offer, device: bytes) -> None:
     )
     if not same:
         raise Refusal(problems.STALE_MODEL, "the update was made for another model or plan")
+
+
+def check_answer_envelope(answer: Answer | SplitAnswer, question: Question) -> None:
+    """The answer is one to this question, whatever is sealed inside.
+
+    Raises:
+        MalformedMessage: it was made for another question or key.
+    """
+    if (answer.task, answer.question) != (question.task, question.question):
+        raise MalformedMessage("an answer to another question")
+    if answer.seal_id != question.seal_id:
+        raise MalformedMessage("an answer that is sealed to another key")

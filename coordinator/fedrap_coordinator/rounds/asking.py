@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedrap_coordinator.domain.questions import QuestionRow
+from fedrap_coordinator.domain.questions import QuestionRow, QuestionState
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
@@ -40,7 +40,7 @@ class Wanted:
 def make_question(
     wanted: Wanted, task: bytes, settings: Settings, keyring: Keyring, sources: Sources
 ) -> QuestionRow:
-    """A signed question that is open from now on.
+    """A signed question that is open from now on, or once the helper was asked for its key.
 
     Raises:
         MalformedMessage: it makes no sense.
@@ -75,6 +75,7 @@ def make_question(
         question.most,
         question.budget,
         wanted.purpose,
+        QuestionState.OPEN if settings.split is None else QuestionState.OPENING,
     )
 
 

@@ -69,6 +69,7 @@ class Coordinator:
         self._questions = OpenQuestions(
             store,
             keyring,
+            aggregator,
             self._ingest,
             sources,
             self._slots.limit_rate,

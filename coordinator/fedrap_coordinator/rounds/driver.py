@@ -33,7 +33,7 @@ from fedrap_coordinator.errors import (
     StoreGone,
 )
 from fedrap_coordinator.keyring import Keyring, RoundKeys
-from fedrap_coordinator.rounds.aggregation import Aggregator
+from fedrap_coordinator.rounds.aggregation import HELPER_SECONDS, Aggregator
 from fedrap_coordinator.rounds.releases import (
     Model,
     check_settings,
@@ -67,7 +67,6 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5  # rounds end by the clock too, not only when an update comes
 ITEM_SECONDS = 10.0  # between two looks for items that no release has yet
 HELPER_RETRY_SECONDS = 5.0  # between two tries where the helper is away
-HELPER_SECONDS = 7 * 86400.0  # after a round's end, within which its sum must be made
 PATIENCE = 2.0  # seconds that a request waits for a round that is being summed
 
 

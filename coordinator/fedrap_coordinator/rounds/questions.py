@@ -8,40 +8,32 @@ noised sum; how it is shown is `admin/quality.py`'s.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-import numpy as np
-
 from fedrap_coordinator.domain.questions import GivenAnswer, QuestionRow, QuestionState
-from fedrap_coordinator.errors import Refusal, StoreGone, refusal_of
+from fedrap_coordinator.errors import HelperAway, HelperRefused, Refusal, StoreGone, refusal_of
 from fedrap_coordinator.identity.authentication import SignedRequest
 from fedrap_coordinator.keyring import Keyring
+from fedrap_coordinator.rounds.aggregation import Aggregator, AnswerTotal
 from fedrap_coordinator.rounds.asking import read_question
 from fedrap_coordinator.rounds.ingest import Ingest
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.protocol import Store
-from fedrap_core.errors import FedRapError, MalformedMessage
+from fedrap_core.errors import BrokenModel, FedRapError, MalformedMessage
 from fedrap_core.plan import OFF
-from fedrap_core.privacy.mechanisms import question_noise, task_noise_key
-from fedrap_core.questions.answers import Vector, unpack
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import sign_message
 from fedrap_core.wire.codec import decode, encode
 from fedrap_core.wire.messages import (
     MOST_QUESTIONS,
     Accepted,
-    Answer,
     Question,
     Questions,
     Signed,
 )
-from fedrap_core.wire.question_layout import layout_of
-from fedrap_core.wire.seal import open_answer
 
 log = logging.getLogger(__name__)
-ANSWER_BYTES = 16_384  # of a whole message
 TICK_SECONDS = 5.0
 _LIST_SECONDS = 2.0  # that the list of open questions may be old
 
@@ -53,6 +45,7 @@ class OpenQuestions:
         self,
         store: Store,
         keyring: Keyring,
+        aggregator: Aggregator,
         ingest: Ingest,
         sources: Sources,
         limit_rate: Callable[[bytes], None],
@@ -68,6 +61,7 @@ class OpenQuestions:
         self._limit_rate = limit_rate
         self._store = store
         self._keyring = keyring
+        self._aggregator = aggregator
         self._ingest = ingest
         self._sources = sources
         self._listed: tuple[float, dict[bool, bytes]] = (-1e9, {})  # all, and plain ones
@@ -108,24 +102,13 @@ class OpenQuestions:
     def _check(self, signed: SignedRequest, row: QuestionRow) -> None:
         """Can it be counted? Raises Refusal with a problem and words, never what was raised."""
         try:
-            device, _ = self._read(signed.body, read_question(row))
-            if device != signed.device:
+            if self._aggregator.check_answer(signed.body, read_question(row)) != signed.device:
                 raise MalformedMessage("an answer of another device")
         except FedRapError as error:
             refusal = refusal_of(error, lambda: 0.0)
             if refusal is None:
                 raise
             raise Refusal(refusal.problem, refusal.detail, refusal.retry_after) from None
-
-    def _read(self, body: bytes, question: Question) -> tuple[bytes, Vector]:
-        """Whose answer it is, and its numbers."""
-        answer = decode(Answer, body, ANSWER_BYTES)
-        if (answer.task, answer.question) != (question.task, question.question):
-            raise MalformedMessage("an answer to another question")
-        if answer.seal_id != question.seal_id:
-            raise MalformedMessage("an answer that is sealed to another key")
-        plaintext = open_answer(answer, self._keyring.private(answer.seal_id))
-        return answer.device, unpack(plaintext, layout_of(question))
 
     async def run(self, tick: float = TICK_SECONDS) -> None:
         """Sum up what is due, until cancelled."""
@@ -142,50 +125,50 @@ class OpenQuestions:
         """Sum up the questions that are due; how many ended."""
         now, ended = self._sources.clock(), 0
         for row in await self._store.questions(1000, only_open=True):
-            if row.is_due(now):
-                ended += await self._end(row, now)
+            try:
+                if row.is_due(now):
+                    ended += await self._end(row, now)
+                elif row.state is QuestionState.OPENING:
+                    await self._open(row)
+            except (HelperAway, HelperRefused) as error:
+                log.warning("a question waits for the helper", extra={"why": str(error)})
         await self._after()
         return ended
 
     async def _end(self, row: QuestionRow, now: float) -> bool:
         """Repeatable until the sum is in the store, and the same whoever does it."""
-        opening, summing = QuestionState.OPEN, QuestionState.SUMMING
-        if row.state is opening and not await self._store.end_question(row.id, summing, opening):
+        summing = QuestionState.SUMMING
+        if row.state is not summing and not await self._store.end_question(
+            row.id, summing, row.state
+        ):
             return False
         question = read_question(row)
-        total, count = await self._total(question)
-        state = QuestionState.ANSWERED if count >= question.least else QuestionState.TOO_FEW
-        raw = total.astype("<f8").tobytes() if state is QuestionState.ANSWERED else b""
+        found = await self._total(row, question)
+        state = QuestionState.TOO_FEW if found is None else QuestionState.ANSWERED
+        raw = b"" if found is None else found.total.astype("<f8").tobytes()
         ended = await self._store.end_question(row.id, state, summing, raw, now)
         if ended:
-            log.info("question ended", extra={"state": state.value, "answers": count})
+            log.info("question ended", extra={"state": state.value})
         return ended
 
-    async def _total(self, question: Question) -> tuple[Vector, int]:
-        """The noised sum, and how many answers are in it."""
-        layout = layout_of(question)
-        total, count = np.zeros(layout.size), 0
-        frozen = hashlib.sha256(b"fedrap/1 answers")  # they come in order of device
-        async for bodies in self._store.sealed_answers(question.question):
-            count += await asyncio.to_thread(self._add, total, bodies, question, frozen)
-        key = task_noise_key(self._keyring.noise, question.task)
-        stddev = question.noise * layout.clip
-        noise = question_noise(key, question.question, frozen.digest(), layout.size, stddev)
-        return total + noise, count
+    async def _total(self, row: QuestionRow, question: Question) -> AnswerTotal | None:
+        """The noised sum; None where there is none of enough answers."""
+        if row.answers < question.least:  # also one that was never opened
+            return None
+        try:
+            bodies = self._store.sealed_answers(question.question)
+            found = await self._aggregator.total_answers(bodies, question)
+        except BrokenModel:
+            log.exception("no sum of the answers to a question")
+            return None
+        return found if found.count >= question.least else None
 
-    def _add(
-        self, total: Vector, bodies: Sequence[bytes], question: Question, frozen: hashlib._Hash
-    ) -> int:
-        """Add these answers to the sum; how many there were."""
-        count = 0
-        for body in bodies:
-            frozen.update(hashlib.sha256(body).digest())
-            try:
-                total += self._read(body, question)[1]
-                count += 1
-            except FedRapError:  # each was opened once before it was stored
-                log.exception("a stored answer does not open; was a key lost?")
-        return count
+    async def _open(self, row: QuestionRow) -> None:
+        """Ask the helper for a key and sign the question with it; whoever comes first does."""
+        question = await self._aggregator.open_question(read_question(row))
+        signed = await asyncio.to_thread(sign_message, self._keyring.authority, question)
+        if await self._store.open_question(row.id, encode(signed)):
+            log.info("question opened")
 
 
 def _is_plain(question: Question) -> bool:

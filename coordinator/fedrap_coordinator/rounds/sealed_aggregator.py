@@ -11,20 +11,36 @@ import hashlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds.aggregation import AnyUpdate, RoundTotal, read_update
+from fedrap_coordinator.rounds.aggregation import (
+    ANSWER_BYTES,
+    AnswerTotal,
+    AnyUpdate,
+    RoundTotal,
+    check_answer_envelope,
+    read_update,
+)
 from fedrap_core.aggregate import Accumulator
 from fedrap_core.errors import BrokenModel, FedRapError, UnsupportedVersion
 from fedrap_core.model import CommonItems
 from fedrap_core.parts import more_parts
 from fedrap_core.plan import Plan, Privacy
-from fedrap_core.privacy.mechanisms import UpdateSets, adapted_clip, task_noise_key
+from fedrap_core.privacy.mechanisms import (
+    UpdateSets,
+    adapted_clip,
+    question_noise,
+    task_noise_key,
+)
+from fedrap_core.questions.answers import Vector, unpack
 from fedrap_core.solve.server_step import Learning, touch_weight
 from fedrap_core.sparse import Part, RowUpdate
-from fedrap_core.wire.messages import Offer, Update
-from fedrap_core.wire.seal import open_update
+from fedrap_core.wire.codec import decode
+from fedrap_core.wire.messages import Answer, Offer, Question, Update
+from fedrap_core.wire.question_layout import layout_of
+from fedrap_core.wire.seal import open_answer, open_update
 from fedrap_core.wire.share import check_share, decode_share
 
 log = logging.getLogger(__name__)
@@ -74,6 +90,49 @@ class SealedAggregator:
         key = task_noise_key(self._keyring.noise, task)
         own = {step: frozen.digest()}
         return await asyncio.to_thread(_noised, accumulator, rule, key, step, {**sets, **own})
+
+    async def open_question(self, question: Question) -> Question:
+        """See `Aggregator`: there is no second server."""
+        return question
+
+    def check_answer(self, body: bytes, question: Question) -> bytes:
+        """See `Aggregator`; MalformedMessage, WrongShape or NotFinite."""
+        return self._read_answer(body, question)[0]
+
+    async def total_answers(
+        self, bodies: AsyncIterator[Sequence[bytes]], question: Question
+    ) -> AnswerTotal:
+        """See `Aggregator`."""
+        layout = layout_of(question)
+        total, count = np.zeros(layout.size), 0
+        frozen = hashlib.sha256(b"fedrap/1 answers")  # they come in order of device
+        async for some in bodies:
+            count += await asyncio.to_thread(self._add_answers, total, some, question, frozen)
+        key = task_noise_key(self._keyring.noise, question.task)
+        stddev = question.noise * layout.clip
+        noise = question_noise(key, question.question, frozen.digest(), layout.size, stddev)
+        return AnswerTotal(total + noise, count)
+
+    def _add_answers(
+        self, total: Vector, bodies: Sequence[bytes], question: Question, frozen: hashlib._Hash
+    ) -> int:
+        """Add these answers to the sum; how many there were."""
+        count = 0
+        for body in bodies:
+            frozen.update(hashlib.sha256(body).digest())
+            try:
+                total += self._read_answer(body, question)[1]
+                count += 1
+            except FedRapError:  # each was opened once before it was stored
+                log.exception("a stored answer does not open; was a key lost?")
+        return count
+
+    def _read_answer(self, body: bytes, question: Question) -> tuple[bytes, Vector]:
+        """Whose answer it is, and its numbers."""
+        answer = decode(Answer, body, ANSWER_BYTES)
+        check_answer_envelope(answer, question)
+        plaintext = open_answer(answer, self._keyring.private(answer.seal_id))
+        return answer.device, unpack(plaintext, layout_of(question))
 
     def _add(
         self, accumulator: Accumulator, bodies: Sequence[bytes], frozen: hashlib._Hash

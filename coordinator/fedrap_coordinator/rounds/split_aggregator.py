@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -23,7 +24,16 @@ import numpy.typing as npt
 
 from fedrap_coordinator.errors import HelperAway, HelperRefused
 from fedrap_coordinator.keyring import Keyring
-from fedrap_coordinator.rounds.aggregation import Aggregator, AnyUpdate, RoundTotal, read_update
+from fedrap_coordinator.rounds.aggregation import (
+    ANSWER_BYTES,
+    HELPER_SECONDS,
+    Aggregator,
+    AnswerTotal,
+    AnyUpdate,
+    RoundTotal,
+    check_answer_envelope,
+    read_update,
+)
 from fedrap_core.errors import (
     BrokenModel,
     FedRapError,
@@ -32,13 +42,14 @@ from fedrap_core.errors import (
     UnsupportedVersion,
 )
 from fedrap_core.model import CommonItems
-from fedrap_core.plan import Plan, split_of
+from fedrap_core.plan import OFF, Plan, split_of
 from fedrap_core.privacy.mechanisms import UpdateSets, adapted_clip, task_noise_key
 from fedrap_core.split.numbers import Terms, add_noise, join_sums, server_noise
-from fedrap_core.split.report import LEADER, check_bound, read_public, read_share
+from fedrap_core.split.report import LEADER, ReportTerms, check_bound, read_public, read_share
+from fedrap_core.split.vectors import VectorTerms, join_vectors, vector_noise
 from fedrap_core.split.verify import Looked, RunningSum
-from fedrap_core.wire.codec import encode_value
-from fedrap_core.wire.messages import HelperKey, Offer
+from fedrap_core.wire.codec import decode, encode_value
+from fedrap_core.wire.messages import HelperKey, Offer, Question
 from fedrap_core.wire.shares import (
     MOST_BATCH_BYTES,
     MOST_REPORTS,
@@ -47,14 +58,20 @@ from fedrap_core.wire.shares import (
     CloseRound,
     HelperProblem,
     HelperReport,
+    OpenQuestion,
     OpenRound,
     ReportBatch,
     RoundClosed,
     RoundOpened,
+    SplitAnswer,
     SplitUpdate,
     check_helper,
+    check_question_helper,
     open_leader,
+    open_leader_answer,
     set_digest,
+    terms_of,
+    to_open,
 )
 
 log = logging.getLogger(__name__)
@@ -70,6 +87,10 @@ class Helper(Protocol):
 
     async def open_round(self, asked: OpenRound) -> RoundOpened:
         """A key for a round; the same for the same round."""
+        ...
+
+    async def open_question(self, asked: OpenQuestion) -> RoundOpened:
+        """A key for a question, whose answers come in batches and are closed as a round is."""
         ...
 
     async def check_batch(self, batch: ReportBatch) -> BatchChecked:
@@ -104,21 +125,13 @@ class SplitAggregator:
 
     async def open_round(self, offer: Offer, plan: Plan, items: int, ends_at: float) -> bytes:
         """See `Aggregator`; raises HelperAway or HelperRefused."""
-        opened = await self._opened(_question(offer, items, ends_at))
-        key = HelperKey(
-            name=opened.name,
-            seal_key=opened.seal_key,
-            seal_id=hashlib.sha256(opened.seal_key).digest()[:8],
-            signature=opened.signature,
-        )
-        try:
+        asked = OpenRound(
+            task=offer.task, round=offer.round, step=offer.step, model=offer.model,
+            plan=offer.plan, items=items, ends_at=ends_at,
+        )  # fmt: skip
+        key = _key_of(await self._opened(self._helper.open_round(asked)))
+        with _signed_by_the_helper():
             check_helper(msgspec.structs.replace(offer, helper=key), self._identity)
-        except (SignatureInvalid, MalformedMessage) as error:
-            raise HelperRefused(
-                HelperProblem.NOT_ALLOWED,
-                "this is not the helper whose identity the settings have: "
-                f"split.helper.identity is wrong, or somebody else answers ({error})",
-            ) from error
         return encode_value(key)
 
     def check(self, update: AnyUpdate, common: CommonItems, plan: Plan) -> None:
@@ -141,60 +154,122 @@ class SplitAggregator:
         sets: UpdateSets,
     ) -> RoundTotal:
         """See `Aggregator`; raises HelperAway: ask again later."""
+        split = split_of(plan)
+        assert split is not None
+        found: Terms | None = None
+
+        def begin(body: bytes) -> tuple[Terms, Awaitable[RoundOpened]]:
+            """Ask for the round again: the helper tells the key that both check with."""
+            nonlocal found
+            first = _report(read_update(body, self._max_body_bytes))
+            found = Terms(first.round, plan, common.size)
+            asked = OpenRound(
+                task=first.task, round=first.round, step=first.step, model=first.model,
+                plan=encode_value(plan), items=common.size, ends_at=0.0,
+            )  # fmt: skip
+            return found, self._helper.open_round(asked)
+
+        least = max(plan.min_updates, split.least)
+        work, digest = await self._count(bodies, begin, self._read_update, least)
+        assert found is not None
+        closed = await self._close(work, digest, found.sum_words)
+        key = task_noise_key(self._keyring.noise, task)
+        own = {**sets, step: digest}
+        return await asyncio.to_thread(_joined, found, work, closed, key, step, own)
+
+    async def open_question(self, question: Question) -> Question:
+        """See `Aggregator`; raises HelperAway or HelperRefused."""
+        asked = to_open(question, question.ends_at + HELPER_SECONDS)
+        key = _key_of(await self._opened(self._helper.open_question(asked)))
+        signed = msgspec.structs.replace(question, helper=key)
+        with _signed_by_the_helper():
+            check_question_helper(signed, self._identity)
+        return signed
+
+    def check_answer(self, body: bytes, question: Question) -> bytes:
+        """See `Aggregator`: all that one side can tell of an answer."""
+        answer, terms = decode(SplitAnswer, body, ANSWER_BYTES), terms_of(question)
+        check_answer_envelope(answer, question)
+        if len(answer.helper) != SEALED_HELPER_BYTES:
+            raise MalformedMessage("the helper's share has another length")
+        plaintext = open_leader_answer(answer, self._keyring.private(answer.seal_id))
+        share = read_share(terms, LEADER, answer.report, plaintext)
+        check_bound(terms, LEADER, answer.report, read_public(terms, answer.public), share)
+        return answer.device
+
+    async def total_answers(
+        self, bodies: AsyncIterator[Sequence[bytes]], question: Question
+    ) -> AnswerTotal:
+        """See `Aggregator`."""
+        terms = terms_of(question)
+
+        def begin(_: bytes) -> tuple[VectorTerms, Awaitable[RoundOpened]]:
+            asked = to_open(question, question.ends_at + HELPER_SECONDS)
+            return terms, self._helper.open_question(asked)
+
+        work, digest = await self._count(bodies, begin, self._read_answer, question.least)
+        closed = await self._close(work, digest, terms.sum_words)
+        key = task_noise_key(self._keyring.noise, question.task)
+        mine = add_noise(work.sum.share(), vector_noise(terms, key, question.noise, digest))
+        return AnswerTotal(join_vectors(mine, closed), len(work.counted))
+
+    async def _count(
+        self,
+        bodies: AsyncIterator[Sequence[bytes]],
+        begin: Callable[[bytes], tuple[ReportTerms, Awaitable[RoundOpened]]],
+        read: Callable[[bytes], _Read],
+        least: int,
+    ) -> tuple[_Work, bytes]:
+        """Look at all reports together with the helper; those that count, and the set's digest.
+
+        Raises:
+            BrokenModel: they are fewer than `least`, or the helper counts none.
+        """
         work: _Work | None = None
         async for some in bodies:
             for body in some:
                 if work is None:
-                    work = await self._begin(body, common, plan)
-                looked = await asyncio.to_thread(self._look, work, body)
+                    terms, opening = begin(body)
+                    try:
+                        opened = await self._opened(opening)
+                    except HelperRefused as error:
+                        raise BrokenModel(f"the helper has no such round: {error}") from error
+                    work = _Work(terms, RunningSum(terms, LEADER), opened.verify_key)
+                looked = await asyncio.to_thread(self._look, work, body, read)
                 if looked is not None and work.is_full:
                     await self._send(work)
         if work is None:
             raise BrokenModel("a round without reports")
         await self._send(work)
         await self._answered(work)
-        split = split_of(plan)
-        assert split is not None
-        if len(work.counted) < max(plan.min_updates, split.least):
-            raise BrokenModel("too few reports of this round could be counted")
-        digest = set_digest(work.counted)
-        closed = await self._close(work, digest)
-        own = {**sets, step: digest}
-        key = task_noise_key(self._keyring.noise, task)
-        return await asyncio.to_thread(_joined, work, closed, key, step, own)
+        if len(work.counted) < least:
+            raise BrokenModel("too few reports could be counted")
+        return work, set_digest(work.counted)
 
-    async def _begin(self, body: bytes, common: CommonItems, plan: Plan) -> _Work:
-        """Ask for the round again: the helper tells the key that both check with."""
-        first = _report(read_update(body, self._max_body_bytes))
-        asked = OpenRound(
-            task=first.task, round=first.round, step=first.step, model=first.model,
-            plan=encode_value(plan), items=common.size, ends_at=0.0,
-        )  # fmt: skip
-        try:
-            opened = await self._opened(asked)
-        except HelperRefused as error:
-            raise BrokenModel(f"the helper has no such round: {error}") from error
-        terms = Terms(first.round, plan, common.size)
-        return _Work(terms, RunningSum(terms, LEADER), opened.verify_key)
+    def _read_update(self, body: bytes) -> _Read:
+        update = _report(read_update(body, self._max_body_bytes))
+        plaintext = open_leader(update, self._keyring.private(update.seal_id))
+        return _Read(update.report, update.public, update.helper, plaintext)
 
-    def _look(self, work: _Work, body: bytes) -> Looked | None:
+    def _read_answer(self, body: bytes) -> _Read:
+        answer = decode(SplitAnswer, body, ANSWER_BYTES)
+        plaintext = open_leader_answer(answer, self._keyring.private(answer.seal_id))
+        return _Read(answer.report, answer.public, answer.helper, plaintext)
+
+    def _look(self, work: _Work, body: bytes, read: Callable[[bytes], _Read]) -> Looked | None:
         """Add one report here and put it into the batch; None where it cannot be read."""
         try:
-            update = _report(read_update(body, self._max_body_bytes))
-            if update.report in work.came:  # a report counts once, whoever sends it
+            came = read(body)
+            if came.report in work.came:  # a report counts once, whoever sends it
                 raise MalformedMessage("a report that came before")
-            work.came.add(update.report)
-            plaintext = open_leader(update, self._keyring.private(update.seal_id))
-            looked = work.sum.look(work.verify_key, update.report, update.public, plaintext)
+            work.came.add(came.report)
+            looked = work.sum.look(work.verify_key, came.report, came.public, came.plaintext)
         except FedRapError:
             log.exception("a stored report cannot be counted")
             self.state.refused += 1
             return None
         report = HelperReport(
-            report=update.report,
-            public=update.public,
-            helper=update.helper,
-            seen=looked.seen.encoded(),
+            report=came.report, public=came.public, helper=came.helper, seen=looked.seen.encoded()
         )
         work.batch.append((report, looked))
         return looked
@@ -229,9 +304,9 @@ class SplitAggregator:
                 log.warning("a report does not hold")
                 await asyncio.to_thread(work.sum.take_out, looked)
 
-    async def _close(self, work: _Work, digest: bytes) -> npt.NDArray[np.uint32]:
+    async def _close(self, work: _Work, digest: bytes, words: int) -> npt.NDArray[np.uint32]:
         asked = CloseRound(round=work.terms.round, count=len(work.counted), digest=digest)
-        size = 4 * work.terms.sum_words
+        size = 4 * words
         try:
             closed = await self._tell(self._helper.close_round(asked, size))
         except HelperRefused as error:
@@ -240,8 +315,8 @@ class SplitAggregator:
             raise HelperAway("the helper's share has another length")
         return np.frombuffer(closed.share, dtype="<u4").astype(np.uint32)
 
-    async def _opened(self, asked: OpenRound) -> RoundOpened:
-        opened = await self._tell(self._helper.open_round(asked))
+    async def _opened(self, call: Awaitable[RoundOpened]) -> RoundOpened:
+        opened = await self._tell(call)
         self.state.name = opened.name
         return opened
 
@@ -256,11 +331,21 @@ class SplitAggregator:
         return answer
 
 
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """What this side reads of one device's report."""
+
+    report: bytes
+    public: bytes
+    helper: bytes  # sealed
+    plaintext: bytes  # of the leader's share
+
+
 @dataclass(eq=False)
 class _Work:
-    """A round that is being summed."""
+    """A round, or a question, that is being summed."""
 
-    terms: Terms
+    terms: ReportTerms
     sum: RunningSum
     verify_key: bytes
     came: set[bytes] = field(default_factory=set)
@@ -277,9 +362,13 @@ class _Work:
 
 
 def _joined(
-    work: _Work, helper: npt.NDArray[np.uint32], key: bytes, step: int, sets: UpdateSets
+    terms: Terms,
+    work: _Work,
+    helper: npt.NDArray[np.uint32],
+    key: bytes,
+    step: int,
+    sets: UpdateSets,
 ) -> RoundTotal:
-    terms = work.terms
     mine = add_noise(work.sum.share(), server_noise(terms, key, step, sets))
     joined = join_sums(terms, mine, helper, len(work.counted), step)
     rule = terms.plan.privacy
@@ -295,11 +384,27 @@ def _report(update: AnyUpdate) -> SplitUpdate:
     return update
 
 
-def _question(offer: Offer, items: int, ends_at: float) -> OpenRound:
-    return OpenRound(
-        task=offer.task, round=offer.round, step=offer.step, model=offer.model, plan=offer.plan,
-        items=items, ends_at=ends_at,
-    )  # fmt: skip
+def _key_of(opened: RoundOpened) -> HelperKey:
+    """What devices get of the helper's answer."""
+    return HelperKey(
+        name=opened.name,
+        seal_key=opened.seal_key,
+        seal_id=hashlib.sha256(opened.seal_key).digest()[:8],
+        signature=opened.signature,
+    )
+
+
+@contextmanager
+def _signed_by_the_helper() -> Iterator[None]:
+    """A key that another identity signed goes to no device."""
+    try:
+        yield
+    except (SignatureInvalid, MalformedMessage) as error:
+        raise HelperRefused(
+            HelperProblem.NOT_ALLOWED,
+            "this is not the helper whose identity the settings have: "
+            f"split.helper.identity is wrong, or somebody else answers ({error})",
+        ) from error
 
 
 class ByPlan:
@@ -328,9 +433,26 @@ class ByPlan:
         """See `Aggregator`."""
         return await self._of(plan).total(bodies, common, plan, task, step, sets)
 
+    async def open_question(self, question: Question) -> Question:
+        """See `Aggregator`: with the helper that the settings name, if they do."""
+        return await (self._split or self._sealed).open_question(question)
+
+    def check_answer(self, body: bytes, question: Question) -> bytes:
+        """See `Aggregator`."""
+        return self._by(question.helper is not OFF).check_answer(body, question)
+
+    async def total_answers(
+        self, bodies: AsyncIterator[Sequence[bytes]], question: Question
+    ) -> AnswerTotal:
+        """See `Aggregator`."""
+        return await self._by(question.helper is not OFF).total_answers(bodies, question)
+
     def _of(self, plan: Plan) -> Aggregator:
-        if split_of(plan) is None:
+        return self._by(split_of(plan) is not None)
+
+    def _by(self, two: bool) -> Aggregator:
+        if not two:
             return self._sealed
         if self._split is None:
-            raise BrokenModel("a round for two servers, and the settings name no helper")
+            raise BrokenModel("shares for two servers, and the settings name no helper")
         return self._split

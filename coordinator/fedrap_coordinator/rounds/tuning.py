@@ -28,6 +28,7 @@ from fedrap_core.questions.estimates import BlockEstimate, estimates
 from fedrap_core.questions.tuning import RUNGS, changed, rung_changes, winner
 from fedrap_core.wire.messages import Question
 from fedrap_core.wire.question_layout import layout_of, variants_of
+from fedrap_core.wire.shares import sum_stddev
 
 log = logging.getLogger(__name__)
 TUNE = "tune "
@@ -147,7 +148,7 @@ def noised_estimates(
     if row.state is not QuestionState.ANSWERED:
         return []
     total = np.frombuffer(row.total, dtype="<f8")
-    return estimates(total, layout, question.noise * layout.clip, least)
+    return estimates(total, layout, sum_stddev(question, row.answers), least)
 
 
 def _scalar(scoring: AnyScoring, name: str) -> float:

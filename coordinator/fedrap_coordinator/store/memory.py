@@ -548,6 +548,13 @@ class MemoryStore:
         for start in range(0, len(bodies), CHUNK):
             yield bodies[start : start + CHUNK]
 
+    async def open_question(self, question_id: bytes, signed: bytes) -> bool:
+        row = self._questions[question_id]
+        if row.state is not QuestionState.OPENING:
+            return False
+        self._questions[question_id] = replace(row, state=QuestionState.OPEN, signed=signed)
+        return True
+
     async def end_question(
         self,
         question_id: bytes,

@@ -360,6 +360,10 @@ class Store(Protocol):
         """The sealed answers to a question in order of device, in bounded chunks."""
         ...
 
+    def open_question(self, question_id: bytes, signed: bytes) -> Awaitable[bool]:
+        """Open one that waits for its helper, as it is signed now; False when it is open."""
+        ...
+
     def end_question(
         self,
         question_id: bytes,

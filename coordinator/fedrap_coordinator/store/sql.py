@@ -311,6 +311,7 @@ class SqlStore:
     question_keys = reading(sql_questions.question_keys)
     add_answer = transaction(sql_questions.add_answer)
     note_question = transaction(sql_questions.note_question)
+    open_question = transaction(sql_questions.open_question)
     end_question = transaction(sql_questions.end_question)
 
     add_rollout = transaction(sql_rollouts.add_rollout)

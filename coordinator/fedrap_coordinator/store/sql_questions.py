@@ -21,7 +21,7 @@ from fedrap_coordinator.store.engine import insert_once
 from fedrap_coordinator.store.sql_admin import audited
 from fedrap_core.wire.problems import Problem
 
-_OPEN = (QuestionState.OPEN.value, QuestionState.SUMMING.value)
+_OPEN = tuple(state.value for state in QuestionState if state not in ENDED)
 
 
 def add_question(db: sa.Connection, row: QuestionRow, audit: AuditEntry | None = None) -> bool:
@@ -93,6 +93,15 @@ def add_answer(
         )
         db.execute(t.question.update().where(q.id == question_id).values(answers=q.answers + 1))
     return decision.problem
+
+
+def open_question(db: sa.Connection, question_id: bytes, signed: bytes) -> bool:
+    """False when somebody else opened it."""
+    q = t.question.c
+    opening = QuestionState.OPENING.value
+    moved = t.question.update().where(q.id == question_id, q.state == opening)
+    changes = {"state": QuestionState.OPEN.value, "signed": signed}
+    return db.execute(moved.values(**changes)).rowcount == 1
 
 
 def end_question(

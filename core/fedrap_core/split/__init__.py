@@ -12,6 +12,7 @@ Only the sums of a round are put together, each with noise of its server.
     compiled     the same expansion in one pass, where numba is installed
     proof        what a report holds is small, shown on shares (Boneh et al. 2019; Prio3)
     numbers      an update as small whole numbers, and a sum of them as an update's sum
+    vectors      one short vector of every device, without rows: answers to questions
     report       what a device makes, and its bytes
     verify       what both servers do with reports, and their running sums
 

@@ -86,6 +86,10 @@ def decode_core(raw: bytes, shape: Shape) -> Core:
         raise MalformedMessage(f"corrections have {shape.core_bytes} bytes")
     slots, depth = shape.layout.slots, shape.layout.depth
     nodes = slots * depth
+    if not slots:
+        none = np.zeros((0, 0, 2), np.uint64)
+        words = np.zeros((0, shape.width), np.uint32)
+        return Core(none, none, words, np.zeros((0, _TAG_BLOCKS, 2), np.uint64))
     seeds = np.frombuffer(raw, "<u8", 2 * nodes).reshape(slots, depth, 2)
     at = 16 * nodes
     packed = np.frombuffer(raw, np.uint8, -(-2 * nodes // 8), at)

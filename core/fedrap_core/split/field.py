@@ -7,6 +7,7 @@ to p needs that twice until it is p at most. `p` itself stands for 0 until `redu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +126,7 @@ def lagrange(count: int, point: int) -> Words:
     return np.array(weights, dtype=np.uint64)
 
 
+@lru_cache(maxsize=64)
 def _inverse_factorials(count: int) -> list[int]:
     """1/0! … 1/(count - 1)!"""
     last = 1

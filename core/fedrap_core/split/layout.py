@@ -26,7 +26,7 @@ Places = npt.NDArray[np.int64]  # (3, n)
 
 @dataclass(frozen=True)
 class Layout:
-    """Slots and positions for H rows of m items in one round."""
+    """Slots and positions for H rows of m items in one round; for no rows there are none."""
 
     round: bytes
     items: int  # m
@@ -45,7 +45,7 @@ class Layout:
     @property
     def size(self) -> int:
         """Positions in a slot."""
-        return max(1, -(-self.items // self.table_slots))
+        return max(1, -(-self.items // self.table_slots)) if self.table_slots else 1
 
     @property
     def depth(self) -> int:

@@ -105,6 +105,24 @@ class Terms:
         """Numbers of a sum."""
         return 1 + self.whole + self.items * self.shape.width
 
+    def in_order(self, table_sums: npt.NDArray[np.uint32], whole: Words, fits: int) -> Words:
+        """A server's sums as one vector in the order of parts.py, each up to 3p: (sum_words,).
+
+        Args:
+            table_sums: (slots, size, width), p at most.
+            whole: (whole,), p at most.
+            fits: the sum of the clipping numbers.
+        """
+        layout = self.shape.layout
+        rows = np.zeros((self.items, self.shape.width), dtype=np.uint64)
+        slots, positions = layout.places(np.arange(self.items))
+        for table in range(TABLES):
+            rows += table_sums[slots[table], positions[table]]
+        pieces: list[npt.NDArray[np.uint64]] = [np.array([fits], dtype=np.uint64)]
+        by_name = dict(_cut(self.whole_parts, whole)) | dict(_cut_rows(self, rows))
+        pieces += [by_name[part.name].ravel() for part in _all_parts(self)]
+        return np.concatenate(pieces)
+
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
@@ -183,24 +201,6 @@ def _whole(update: RowUpdate, terms: Terms) -> npt.NDArray[np.float64]:
     more = [one.values.ravel() for one, part in zip(update.parts, terms.parts, strict=True)
             if part.whole]  # fmt: skip
     return np.concatenate([update.packed_gram, *more])
-
-
-def in_order(terms: Terms, table_sums: npt.NDArray[np.uint32], whole: Words, fits: int) -> Words:
-    """A server's sums as one vector in the order of parts.py, each up to 3p: (sum_words,).
-
-    Args:
-        table_sums: (slots, size, width), p at most.
-        whole: (whole,), p at most.
-    """
-    layout = terms.shape.layout
-    rows = np.zeros((terms.items, terms.shape.width), dtype=np.uint64)
-    slots, positions = layout.places(np.arange(terms.items))
-    for table in range(TABLES):
-        rows += table_sums[slots[table], positions[table]]
-    pieces: list[npt.NDArray[np.uint64]] = [np.array([fits], dtype=np.uint64)]
-    by_name = dict(_cut(terms.whole_parts, whole)) | dict(_cut_rows(terms, rows))
-    pieces += [by_name[part.name].ravel() for part in _all_parts(terms)]
-    return np.concatenate(pieces)
 
 
 def _all_parts(terms: Terms) -> tuple[Part, ...]:

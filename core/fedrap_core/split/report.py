@@ -15,22 +15,53 @@ from __future__ import annotations
 import hashlib
 import hmac
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.errors import MalformedMessage
-from fedrap_core.split.dpf import Core, ReportBlocks, decode_core, encode_core, make_core
+from fedrap_core.split.dpf import (
+    Core,
+    ReportBlocks,
+    Shape,
+    decode_core,
+    encode_core,
+    make_core,
+)
 from fedrap_core.split.field import P, Words, from_signed, reduce, sub
 from fedrap_core.split.layout import assign_slots
-from fedrap_core.split.numbers import Numbers, Terms
-from fedrap_core.split.proof import PROOFS, prove, slack_digits
+from fedrap_core.split.numbers import Numbers
+from fedrap_core.split.proof import PROOFS, Circuit, prove, slack_digits
 from fedrap_core.split.xof import SEED_BYTES, field_numbers, kdf16, stream
 
 LEADER, HELPER = 0, 1
 REPORT_BYTES = 16
 _PART = 32
 _HEAD = SEED_BYTES + SEED_BYTES + 32
+
+
+class ReportTerms(Protocol):
+    """What reports of a round (`numbers.Terms`) or a question (`VectorTerms`) have in common."""
+
+    @property
+    def round(self) -> bytes:
+        """Of a round or of a question."""
+
+    @property
+    def shape(self) -> Shape:
+        """Of its tables; those of a question have no slots."""
+
+    @property
+    def whole(self) -> int:
+        """Numbers that every device sends all of."""
+
+    @property
+    def circuit(self) -> Circuit:
+        """Of the proof."""
+
+    def in_order(self, table_sums: npt.NDArray[np.uint32], whole: Words, fits: int) -> Words:
+        """A server's sums as the vector that leaves it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +96,12 @@ class ServerShare:
     proofs: Words
 
 
-def public_bytes(terms: Terms) -> int:
+def public_bytes(terms: ReportTerms) -> int:
     """Of every report's public part."""
     return 2 * _PART + terms.shape.core_bytes
 
 
-def leader_bytes(terms: Terms) -> int:
+def leader_bytes(terms: ReportTerms) -> int:
     """Of every report's share for the leader."""
     circuit = terms.circuit
     return _HEAD + 4 * (terms.whole + circuit.extra + PROOFS * circuit.proof_words)
@@ -79,7 +110,7 @@ def leader_bytes(terms: Terms) -> int:
 HELPER_BYTES = _HEAD
 
 
-def make_report(terms: Terms, numbers: Numbers, secret: bytes) -> Report:
+def make_report(terms: ReportTerms, numbers: Numbers, secret: bytes) -> Report:
     """The report of these numbers; all that is random in it follows from 32 secret bytes.
 
     A row that finds no slot is left out, the shortest of those that are in each other's way.
@@ -89,9 +120,10 @@ def make_report(terms: Terms, numbers: Numbers, secret: bytes) -> Report:
     blinds = (kdf16(b"leader blind", secret), kdf16(b"helper blind", secret))
     positions, rows = _fill_slots(terms, numbers, kdf16(b"empty slots", secret))
     squares = int(np.sum(rows**2) + np.sum(numbers.whole**2))
-    blocks = ReportBlocks.of(terms.round, report)
-    field_rows = from_signed(rows)
-    core = encode_core(make_core(terms.shape, blocks, seeds, positions, field_rows))
+    field_rows, core = from_signed(rows), b""
+    if len(rows):
+        blocks = ReportBlocks.of(terms.round, report)
+        core = encode_core(make_core(terms.shape, blocks, seeds, positions, field_rows))
     whole = from_signed(numbers.whole)
     extra = from_signed(np.append(slack_digits(terms.circuit, squares), numbers.fits))
     helper_whole, helper_extra, helper_proofs = _helper_words(terms, report, seeds[HELPER])
@@ -117,9 +149,11 @@ def make_report(terms: Terms, numbers: Numbers, secret: bytes) -> Report:
 
 
 def _fill_slots(
-    terms: Terms, numbers: Numbers, key: bytes
+    terms: ReportTerms, numbers: Numbers, key: bytes
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """A position and a row for every slot: (slots,) and (slots, width)."""
+    if not terms.shape.layout.slots:
+        return np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
     layout, width = terms.shape.layout, terms.shape.width
     # 64 random bits over a few thousand positions: even to 2^-50
     drawn = np.frombuffer(stream(key, 8 * layout.slots), dtype="<u8")
@@ -135,7 +169,7 @@ def _fill_slots(
     return positions, rows
 
 
-def read_public(terms: Terms, raw: bytes) -> Public:
+def read_public(terms: ReportTerms, raw: bytes) -> Public:
     """The public part of a report.
 
     Raises:
@@ -152,7 +186,7 @@ def read_public(terms: Terms, raw: bytes) -> Public:
     )
 
 
-def read_share(terms: Terms, server: int, report: bytes, raw: bytes) -> ServerShare:
+def read_share(terms: ReportTerms, server: int, report: bytes, raw: bytes) -> ServerShare:
     """One server's share of a report.
 
     Raises:
@@ -174,7 +208,7 @@ def read_share(terms: Terms, server: int, report: bytes, raw: bytes) -> ServerSh
 
 
 def check_bound(
-    terms: Terms, server: int, report: bytes, public: Public, share: ServerShare
+    terms: ReportTerms, server: int, report: bytes, public: Public, share: ServerShare
 ) -> bytes:
     """The joint seed, where this share belongs to that public part.
 
@@ -205,7 +239,7 @@ def _given(seed: bytes, whole: Words, extra: Words) -> bytes:
     return seed + np.concatenate([whole, extra]).astype("<u4").tobytes()
 
 
-def _helper_words(terms: Terms, report: bytes, seed: bytes) -> tuple[Words, Words, Words]:
+def _helper_words(terms: ReportTerms, report: bytes, seed: bytes) -> tuple[Words, Words, Words]:
     """Whole numbers, last wire and proofs of the helper."""
     circuit = terms.circuit
     numbers = field_numbers(

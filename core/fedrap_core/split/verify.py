@@ -18,11 +18,11 @@ from fedrap_core.errors import MalformedMessage
 from fedrap_core.split.compiled import add_words
 from fedrap_core.split.dpf import Core, Expansion, ReportBlocks, expand_leaves
 from fedrap_core.split.field import P, Words, fold, negate, reduce, sub
-from fedrap_core.split.numbers import Terms, in_order
 from fedrap_core.split.proof import PROOFS, decide, query
 from fedrap_core.split.report import (
     LEADER,
     Public,
+    ReportTerms,
     ServerShare,
     check_bound,
     read_public,
@@ -33,7 +33,7 @@ from fedrap_core.split.xof import kdf16
 MAC_BYTES = 16
 
 
-def seen_bytes(terms: Terms) -> int:
+def seen_bytes(terms: ReportTerms) -> int:
     """Of every report's `Seen`."""
     return MAC_BYTES + 4 * PROOFS * terms.circuit.verifier_words
 
@@ -50,7 +50,7 @@ class Seen:
         return self.tags + self.words.astype("<u4").tobytes()
 
 
-def read_seen(terms: Terms, raw: bytes) -> Seen:
+def read_seen(terms: ReportTerms, raw: bytes) -> Seen:
     """Raises MalformedMessage: another length, or words that are no numbers of the field."""
     if len(raw) != seen_bytes(terms):
         raise MalformedMessage(f"what a server saw of a report has {seen_bytes(terms)} bytes")
@@ -74,7 +74,7 @@ class Looked:
 class RunningSum:
     """One server's share of the sum of a round, without its sign."""
 
-    def __init__(self, terms: Terms, server: int, state: bytes | None = None) -> None:
+    def __init__(self, terms: ReportTerms, server: int, state: bytes | None = None) -> None:
         """Empty, or as `encoded` left it."""
         layout, width = terms.shape.layout, terms.shape.width
         shape = (layout.slots, layout.size, width)
@@ -130,10 +130,10 @@ class RunningSum:
         self._add_rest(looked.share, -1)
 
     def share(self) -> Words:
-        """This server's share of the sum, in the order of parts.py, in [0, p)."""
+        """This server's share of the sum, in the order of its terms, in [0, p)."""
         # the whole numbers of a share have their sign already; rows get it here
         rest = self._rest if self._server == LEADER else fold(negate(fold(self._rest)))
-        flat = in_order(self._terms, self._tables, rest[:-1], int(rest[-1]))
+        flat = self._terms.in_order(self._tables, rest[:-1], int(rest[-1]))
         return reduce(flat) if self._server == LEADER else reduce(negate(fold(flat)))
 
     def _add_rest(self, share: ServerShare, sign: int) -> None:
@@ -141,7 +141,7 @@ class RunningSum:
         self._rest = fold(self._rest + mine) if sign > 0 else sub(self._rest, mine)
 
 
-def accepts(terms: Terms, leader: Seen, helper: Seen, joint: bytes) -> bool:
+def accepts(terms: ReportTerms, leader: Seen, helper: Seen, joint: bytes) -> bool:
     """Do both servers' views of a report fit: one row in each slot, and small numbers?"""
     if not hmac.compare_digest(leader.tags, helper.tags):
         return False
@@ -149,13 +149,15 @@ def accepts(terms: Terms, leader: Seen, helper: Seen, joint: bytes) -> bool:
 
 
 def _expand(
-    terms: Terms,
+    terms: ReportTerms,
     server: int,
     report: bytes,
     seed: bytes,
     core: Core,
     into: npt.NDArray[np.uint32],
 ) -> Expansion:
+    if not terms.shape.layout.slots:
+        return Expansion(terms.shape)
     blocks = ReportBlocks.of(terms.round, report)
     leaves = expand_leaves(terms.shape, blocks, server, seed, core)
     return add_words(terms.shape, blocks, leaves, core, into)

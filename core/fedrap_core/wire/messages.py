@@ -202,6 +202,7 @@ class Question(Message, frozen=True, kw_only=True, tag="question"):
     ends_at: Seconds70
     seal_key: Point
     seal_id: KeyId
+    helper: HelperKey | Off = OFF  # answers are shares for two servers, of which it is the second
 
 
 class Questions(Message, frozen=True, kw_only=True, tag="questions"):

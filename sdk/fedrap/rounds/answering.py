@@ -19,21 +19,25 @@ from typing import Protocol
 from fedrap.errors import UpdateRefused
 from fedrap.rounds import ledger
 from fedrap.rounds.ledger import Entry, Floor
+from fedrap.rounds.prepare import report_secret
 from fedrap.rounds.runner import check_receipt, opened
 from fedrap.rounds.state import RoundSnapshot
 from fedrap.rounds.sync import trusted_entry
 from fedrap.transport import Transport
 from fedrap.transport.credentials import Credentials, Signer
 from fedrap_core.errors import BrokenModel, FedRapError, SignatureInvalid
-from fedrap_core.paper.sampling import private_stream
+from fedrap_core.paper.sampling import Uniform, private_stream
 from fedrap_core.plan import OFF
 from fedrap_core.questions.answers import Vector, pack
+from fedrap_core.split.report import Report, make_report
+from fedrap_core.split.vectors import to_vector
 from fedrap_core.wire import problems
 from fedrap_core.wire.authority import check_leads, check_release
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Accepted, Question, Release, Signed, Trial
 from fedrap_core.wire.question_layout import layout_of
 from fedrap_core.wire.seal import seal_answer
+from fedrap_core.wire.shares import check_question_helper, seal_split_answer, terms_of
 
 LATEST = 0.9  # of its time, at which the last devices answer; they may come a while later
 TRIED = 0.6  # of its time, before which no device speaks of a staged release: it has to be used
@@ -84,6 +88,7 @@ class Answering:
     credentials: Credentials
     authority: bytes
     floor: Floor
+    helper: bytes | None = None  # the second server that the app pins; None: answers are sealed
 
     async def run(self, entries: Sequence[Entry], now: float) -> int:
         """Answer what is to be answered now; how many questions that were.
@@ -115,7 +120,19 @@ class Answering:
         question = opened(self.authority, signed, Question)
         if question.task != self.credentials.task or now >= question.ends_at:
             return None
-        return question if is_answerable(question) else None
+        if not is_answerable(question) or not self._fits(question):
+            return None
+        return question
+
+    def _fits(self, question: Question) -> bool:
+        """Is it summed as the app wants it: by one server, or by two of which it pins one?"""
+        if self.helper is None or question.helper is OFF:
+            return self.helper is None and question.helper is OFF
+        try:
+            check_question_helper(question, self.helper)
+        except SignatureInvalid:
+            return False
+        return True
 
     def _is_due(self, question: Question, entries: Sequence[Entry], now: float) -> bool:
         """Does this device answer it now?"""
@@ -152,8 +169,12 @@ class Answering:
         await asyncio.to_thread(self.state.adopt_staged, device, message)
 
     def _sealed(self, question: Question) -> bytes:
-        plaintext = pack(self.state.answer(question))
-        return encode(seal_answer(question, self.credentials.device, plaintext))
+        answer, device = self.state.answer(question), self.credentials.device
+        if question.helper is OFF:
+            return encode(seal_answer(question, device, pack(answer)))
+        uniform = private_stream(self.credentials.private_key, b"answer " + question.question)
+        report = answer_report(question, answer, uniform)
+        return encode(seal_split_answer(question, question.helper, device, report))
 
     async def _send(self, question: bytes, body: bytes) -> None:
         """Until the coordinator has said yes or a final no, the bytes are kept."""
@@ -166,6 +187,13 @@ class Answering:
             return
         check_receipt(opened(self.authority, receipt, Accepted), question, body)
         self.state.forget_answer(question)
+
+
+def answer_report(question: Question, answer: Vector, uniform: Uniform) -> Report:
+    """An answer as shares for two servers; `uniform` rounds, and draws what is random."""
+    terms = terms_of(question)
+    numbers = to_vector(answer, terms, uniform(terms.whole))
+    return make_report(terms, numbers, report_secret(uniform))
 
 
 def answer_time(private_key: bytes, question: Question) -> float:

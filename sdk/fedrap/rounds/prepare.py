@@ -109,9 +109,13 @@ def _reported(
         raise BrokenModel("a plan for two servers in an offer of one")
     terms = Terms(offer.round, plan, local.common.size)
     mine = numbers.to_numbers(update, terms, uniform(numbers.uniform_count(terms)))
-    secret = hashlib.sha256(uniform(8).astype("<f8").tobytes()).digest()  # 424 bits
-    report = make_report(terms, mine, secret)
+    report = make_report(terms, mine, report_secret(uniform))
     return encode(seal_report(offer, offer.helper, device, report))
+
+
+def report_secret(uniform: Uniform) -> bytes:
+    """What all that is random in a report follows from, out of 424 random bits."""
+    return hashlib.sha256(uniform(8).astype("<f8").tobytes()).digest()
 
 
 Computed = tuple[RowUpdate, PaperState | None, float]

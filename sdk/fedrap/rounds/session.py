@@ -273,6 +273,7 @@ class RoundSession:
                         device.credentials,
                         authority,
                         self._access.floor,
+                        self._access.helper,
                     )
                     return await answering.run(device.entries, now)
         except ConsentWithdrawn:

@@ -207,6 +207,81 @@ def round_rows(rows: Singles, width: int, seed: np.uint64) -> None:
 
 
 @compiled(parallel=True)
+def round_reports(
+    starts: Ints,
+    rows: Singles,
+    triangles: Singles,
+    clip: float,
+    peak: float,
+    most: int,
+    largest: int,
+    seed: np.uint64,
+) -> None:
+    """Clip and round each device's share to whole steps of peak·S/R, as `split` does, in place.
+
+    Of more than `most` rows the longest stay. See `fedrap_core.split.numbers`; the chance of number
+    n of device i is `uniform_at(seed + i, n)`, rows that stay first, then the triangle.
+    """
+    step = clip * peak / largest
+    limit = np.floor((largest / peak) ** 2)
+    width = rows.shape[1]
+    for i in prange(len(starts) - 1):
+        first, end = starts[i], starts[i + 1]
+        lengths = np.empty(end - first)
+        for p in range(first, end):
+            square = 0.0
+            for q in range(width):
+                square += float(rows[p, q]) ** 2
+            lengths[p - first] = square
+        if end - first > most:
+            order = np.argsort(-lengths, kind="mergesort")
+            for place in order[most:]:
+                rows[first + place] = 0.0
+                lengths[place] = -1.0
+        norm = 0.0
+        for square in lengths:
+            norm += max(0.0, square)
+        for q in range(triangles.shape[1]):
+            norm += float(triangles[i, q]) ** 2
+        norm = np.sqrt(norm)
+        factor = 1.0 / step if norm <= clip else clip / norm / step
+        mine = seed + np.uint64(i)
+        squares = limit + 1.0
+        while squares > limit:
+            squares, place = 0.0, 0
+            for p in range(first, end):
+                if lengths[p - first] < 0.0:
+                    continue
+                for q in range(width):
+                    scaled = min(max(float(rows[p, q]) * factor, -largest), largest)
+                    squares += _stepped(scaled, uniform_at(mine, place), largest) ** 2
+                    place += 1
+            for q in range(triangles.shape[1]):
+                scaled = min(max(float(triangles[i, q]) * factor, -largest), largest)
+                squares += _stepped(scaled, uniform_at(mine, place), largest) ** 2
+                place += 1
+            if squares > limit:
+                factor *= 0.99
+        place = 0
+        for p in range(first, end):
+            if lengths[p - first] < 0.0:
+                continue
+            for q in range(width):
+                scaled = min(max(float(rows[p, q]) * factor, -largest), largest)
+                rows[p, q] = step * _stepped(scaled, uniform_at(mine, place), largest)
+                place += 1
+        for q in range(triangles.shape[1]):
+            scaled = min(max(float(triangles[i, q]) * factor, -largest), largest)
+            triangles[i, q] = step * _stepped(scaled, uniform_at(mine, place), largest)
+            place += 1
+
+
+@compiled()
+def _stepped(value: float, uniform: np.float32, largest: int) -> float:
+    return min(max(np.floor(value + uniform), -float(largest)), float(largest))
+
+
+@compiled(parallel=True)
 def add_by_item(order: Ints, bounds: Ints, found: Ints, rows: Singles, total: Matrix) -> None:
     """total[found[s]] += sum of rows[order[bounds[s]:bounds[s+1]]], one item after the other."""
     for s in prange(len(found)):

@@ -8,12 +8,13 @@ asked twice in a row and at most `rounds·part` times in all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedrap_core.plan import SolveMethod
+from fedrap_core.plan import SolveMethod, Split
 from fedrap_core.privacy.banded import INDEPENDENT, inverse_series
 from fedrap_core.quantize import quantize_rows
 from fedrap_core.solve.server_step import (
@@ -24,6 +25,9 @@ from fedrap_core.solve.server_step import (
     touch_weight,
 )
 from fedrap_core.sparse import bucket_bytes, packed_size
+from fedrap_core.split.layout import TABLES
+from fedrap_core.split.numbers import SERVERS
+from fedrap_core.split.proof import R
 from fedrap_core.wire.share import folded_rows
 from fedrap_simulation.data.interactions import Histories, Rows
 from fedrap_simulation.engine.compiled import Floats, Ints, Matrix, Singles
@@ -32,6 +36,7 @@ from fedrap_simulation.engine.solve_kernels import (
     clip_rows,
     clip_shares,
     make_shares,
+    round_reports,
     round_rows,
 )
 
@@ -49,6 +54,7 @@ class Schedule:
     noise: float = 0.0  # z, in units of S
     coefficients: tuple[float, ...] = INDEPENDENT  # of correlated noise; banded.py
     int8: bool = True  # uploads and releases rounded as on the wire
+    split: Split | None = None  # shares for two servers, each of which adds noise z
 
     @property
     def turns(self) -> int:
@@ -102,10 +108,13 @@ def sum_shares(
     row_clip: float = np.inf,
     touch: float = 0.0,
     int8_seed: int | None = None,
+    split: Split | None = None,
 ) -> RoundSum:
     """The sum of all shares, as the coordinator's accumulator would have it without noise.
 
-    `touch` is what a touch weighs in the clip; how often a row was touched is exact here.
+    `touch` is what a touch weighs in the clip; how often a row was touched is exact here. With
+    `split` the sum of reports for two servers, of whose touches nobody knows; their chance follows
+    from `int8_seed`.
     """
     base = method.w0 * common.T @ common + method.ridge * np.eye(method.dim)  # (k, k)
     total = np.zeros_like(common)  # (m, k)
@@ -127,18 +136,27 @@ def sum_shares(
         )
         if row_clip < np.inf:
             clip_rows(rows, row_clip)
-        if clip < np.inf:
+        if clip < np.inf and split is None:
             clip_shares(part.starts, rows, triangles, clip, 0.0)
-        if int8_seed is not None:
+        if split is not None:
+            word = np.uint64(((int8_seed or 0) << 20) + (block << 40) & (2**64 - 1))
+            triangles *= np.float32(split.gram_scale)
+            round_reports(part.starts, rows, triangles, clip, split.peak, split.rows, R, word)
+            triangles /= np.float32(split.gram_scale)
+        elif int8_seed is not None:
             word = np.uint64((int8_seed << 20) + 2 * block & (2**64 - 1))
             round_rows(rows, method.dim, word)
             round_rows(triangles, method.dim, word + np.uint64(1))
-        if clip < np.inf and (touch or int8_seed is not None):
+        if split is None and clip < np.inf and (touch or int8_seed is not None):
             # Rounding may have made it longer, and touches count; so the accumulator clips again.
             clip_shares(part.starts, rows, triangles, clip, touch)
         add_rows(part.items, rows, total)
         triangle += triangles.sum(axis=0, dtype=np.float64)
         touches += np.bincount(part.items, minlength=len(common))
+    if split is not None:  # rows with a sum are all that is known of who touched what
+        found = np.flatnonzero(total.any(axis=1))
+        bound = math.sqrt(TABLES) * clip
+        return RoundSum(found, total[found], triangle, len(histories), bound)
     found = np.flatnonzero(touches)
     return RoundSum(
         found, total[found], triangle, len(histories), min(clip, row_clip),
@@ -181,6 +199,8 @@ def run_rounds(
     yield Released(0, state.common)
     bands = Bands(schedule, items, method.dim, rng)
     touch = touch_weight(learning, schedule.clip, schedule.noise, items)
+    if schedule.split is not None:
+        touch = 0.0
     for step, users in enumerate(cohorts(len(histories), schedule, rng)):
         total = sum_shares(
             histories.some(users),
@@ -190,6 +210,7 @@ def run_rounds(
             row_clip=schedule.row_clip,
             touch=touch,
             int8_seed=int(rng.integers(2**40)) if schedule.int8 else None,
+            split=schedule.split,
         )
         if schedule.noise:
             total = bands.noised(total, touch)
@@ -218,7 +239,8 @@ def _published(common: Matrix, schedule: Schedule) -> Matrix:
 class Bands:
     """Noise on every row, touched or not, and on the triangle; here from a plain rng.
 
-    N_t = Z_t - sum_j c_j·N_{t-j}: what earlier steps got is kept, as many as there are bands.
+    N_t = Z_t - sum_j c_j·N_{t-j}: what earlier steps got is kept, as many as there are bands. With
+    two servers each adds all of it, in whole steps, to numbers of which the triangle's were scaled.
     """
 
     def __init__(self, schedule: Schedule, items: int, dim: int, rng: np.random.Generator) -> None:
@@ -227,24 +249,33 @@ class Bands:
         self._steps = 0
         self._items, self._dim, self._rng = items, dim, rng
         self._past: list[Floats] = []  # newest first
+        self._servers, self._gram_scale, self._step = 1, 1.0, 0.0
+        if schedule.split is not None:
+            self._servers, self._gram_scale = SERVERS, schedule.split.gram_scale
+            self._step = schedule.clip * schedule.split.peak / R
 
     def noised(self, total: RoundSum, touch: float = 0.0) -> RoundSum:
         """The sum as the coordinator would see it; `touch` is what a touch weighs in the clip."""
         size = self._items * self._dim
         counted = self._items if touch else 0
-        noise = self._rng.normal(0.0, self._stddev, size + packed_size(self._dim) + counted)
+        whole = (self._servers, size + packed_size(self._dim) + counted)
+        drawn = self._rng.normal(0.0, self._stddev, whole)
         for weight, before in zip(self._tail, self._past, strict=False):
-            noise -= weight * before
-        self._past = [noise, *self._past][: len(self._tail)]
+            drawn -= weight * before
+        self._past = [drawn, *self._past][: len(self._tail)]
+        if self._step:  # each server rounds what it adds to whole steps
+            drawn = np.rint(drawn / self._step) * self._step
+        noise = drawn.sum(axis=0)
         values = noise[:size].reshape(self._items, self._dim).copy()
         values[total.rows] += total.values
-        triangle = total.packed_gram + noise[size : len(noise) - counted]
+        triangle = total.packed_gram + noise[size : len(noise) - counted] / self._gram_scale
         touches = None
         if touch and total.touches is not None:
             touches = noise[len(noise) - counted :] / touch  # (m,)
             touches[total.rows] += total.touches
         self._steps += 1
         spread = self._stddev * float(np.linalg.norm(inverse_series(self._series, self._steps)))
+        spread *= math.sqrt(self._servers)
         return RoundSum(
             np.arange(self._items), values, triangle, total.devices, total.bound, spread,
             touches=touches, touches_spread=spread / touch if touch else 0.0,

@@ -29,4 +29,7 @@ public abstract class Aggregation {
      */
     abstract byte[] update(
             Offer offer, Plan plan, byte[] device, int items, RowUpdate update, SecureRandom random);
+
+    /** The bytes of an answer, whose squares add up to so many steps; null where another helper sums it. */
+    abstract byte[] answer(Fields question, byte[] device, byte[] answer, long limit);
 }

@@ -16,5 +16,5 @@ public abstract class Measure {
             Transport transport,
             Credentials credentials,
             byte[] authority,
-            Ledger.Floor floor);
+            Config config);
 }

@@ -131,7 +131,7 @@ final class RoundSession {
             look();
             byte[] authority = Membership.authorityOf(known, pinned());
             Transport watched = new ConsentedTransport(transport, () -> checkMeasuring(mine));
-            int answered = config.measure.answer(state, watched, known, authority, config.floor);
+            int answered = config.measure.answer(state, watched, known, authority, config);
             distrusted = null;
             return answered;
         } catch (FedRapException error) {

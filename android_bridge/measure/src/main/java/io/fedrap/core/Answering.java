@@ -22,15 +22,17 @@ final class Answering {
     private final Credentials credentials;
     private final byte[] authority;
     private final Ledger.Floor floor;
+    private final Aggregation aggregation; // null: one server
 
     Answering(
             DeviceState state, Transport transport, Credentials credentials, byte[] authority,
-            Ledger.Floor floor) {
+            Config config) {
         this.state = state;
         this.transport = transport;
         this.credentials = credentials;
         this.authority = authority;
-        this.floor = floor;
+        this.floor = config.floor;
+        this.aggregation = config.aggregation;
     }
 
     /** Answer what is to be answered now; how many questions that were. Throws as a round does. */
@@ -46,7 +48,10 @@ final class Answering {
             }
             join(question);
             if (isDue(question)) {
-                byte[] body = sealed(question, credentials.device, Measuring.answer(state, question));
+                byte[] body = body(question, Measuring.answer(state, question));
+                if (body == null) { // another helper sums it
+                    continue;
+                }
                 if (!state.commitAnswer(entry(question, state.now()), body)) {
                     break;
                 }
@@ -67,7 +72,14 @@ final class Answering {
             throw Authority.notRead(error);
         }
         boolean open = Arrays.equals(question.task, credentials.task) && state.now() < question.endsAt;
-        return open && question.isAnswerable() ? question : null;
+        boolean fits = question.isSplit == (aggregation != null);
+        return open && fits && question.isAnswerable() ? question : null;
+    }
+
+    private byte[] body(Question asked, byte[] answer) {
+        return aggregation == null
+                ? sealed(asked, credentials.device, answer)
+                : aggregation.answer(asked.fields, credentials.device, answer, asked.limit());
     }
 
     /** Does this device answer it now? */

@@ -42,8 +42,8 @@ public final class Measuring extends Measure {
             Transport transport,
             Credentials credentials,
             byte[] authority,
-            Ledger.Floor floor) {
-        return new Answering(state, transport, credentials, authority, floor).run();
+            Config config) {
+        return new Answering(state, transport, credentials, authority, config).run();
     }
 
     /** What this device has to say to a question; zeros where that is nothing. */

@@ -38,8 +38,12 @@ final class Question {
     final double endsAt;
     final byte[] sealKey;
     final byte[] sealId;
+    final Fields fields; // as they came
+    final boolean isSplit; // answers are shares for two servers
 
     private Question(Fields f) {
+        fields = f;
+        isSplit = f.asMap().containsKey("helper");
         task = f.id16("task");
         question = f.id16("question");
         metric = f.text("metric", 1, 40);
@@ -111,14 +115,27 @@ final class Question {
         return named && (variants.isEmpty() || variants.size() > 1 && releases.size() == 1);
     }
 
+    private int groups() {
+        return light > 0 ? 2 : 1;
+    }
+
+    private int compared() {
+        return trial != null || lists > 0 ? 0 : variants.isEmpty() ? 1 : variants.size() - 1;
+    }
+
+    /** Q: squares of an answer in steps of 1/31, whatever the gains are and however they are rounded (14.10). */
+    long limit() {
+        long rough = 8; // ceil(31 p)
+        long block = 961 + 2 * rough * rough + compared() * (961 + rough * rough) + (lists > 0 ? 961 : 0);
+        return releases.size() * block;
+    }
+
     /** What a device with these gains says, for each block those of its lines or null; float32. */
     byte[] answer(double[][] gains, int recorded) {
         if (trial != null || lists > 0) {
             return vector(1, 0, lists, trial != null, gains, 0);
         }
-        int groups = light > 0 ? 2 : 1;
-        int compared = variants.isEmpty() ? 1 : variants.size() - 1;
-        return vector(groups, compared, 0, false, gains, light > 0 && recorded > light ? 1 : 0);
+        return vector(groups(), compared(), 0, false, gains, light > 0 && recorded > light ? 1 : 0);
     }
 
     /**

@@ -35,7 +35,10 @@ final class Report {
         extra[terms.digits] = numbers.fits;
         long[] everything = Arrays.copyOf(inField(rows), terms.numbers);
         System.arraycopy(inField(numbers.whole), 0, everything, rows.length, terms.whole);
-        byte[] core = PointKeys.corrections(terms, id, seeds, positions, everything);
+        byte[] core =
+                terms.slots == 0
+                        ? new byte[0]
+                        : PointKeys.corrections(terms, id, seeds, positions, everything);
         long[] given = Arrays.copyOf(inField(numbers.whole), terms.whole + extra.length);
         System.arraycopy(inField(extra), 0, given, terms.whole, extra.length);
         byte[] mine = Xof.words(without(given, "helper words", seeds[1], terms.round));
@@ -53,6 +56,9 @@ final class Report {
 
     /** A row for every slot, and its position into {@code positions}. */
     private static long[] filled(Terms terms, SmallNumbers numbers, byte[] key, int[] positions) {
+        if (terms.slots == 0) { // an answer has no rows
+            return new long[0];
+        }
         long[] drawn = Xof.longs(Xof.stream(key, 8 * terms.slots)); // 64 bits: even to 2^-50
         for (int slot = 0; slot < positions.length; slot++) {
             positions[slot] = (int) Long.remainderUnsigned(drawn[slot], terms.size);

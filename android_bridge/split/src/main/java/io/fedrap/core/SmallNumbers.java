@@ -61,16 +61,32 @@ final class SmallNumbers {
                 throw new FedRapException(FedRapException.Kind.NOT_FINITE, "an update has numbers only");
             }
         }
+        long[] rounded = within(flat, uniform, terms.limit);
+        int cut = rows.length * terms.width;
+        return new SmallNumbers(
+                rows, Arrays.copyOf(rounded, cut), Arrays.copyOfRange(rounded, cut, rounded.length), fits);
+    }
+
+    /** An answer, float32, in steps of 1/R, by as many uniform numbers in [0, 1). */
+    static SmallNumbers of(byte[] answer, Terms terms, double[] uniform) {
+        int[] words = Bytes.integers(answer);
+        double[] flat = new double[words.length];
+        for (int i = 0; i < flat.length; i++) {
+            flat[i] = Terms.R * Math.max(-1.0, Math.min(1.0, (double) Float.intBitsToFloat(words[i])));
+        }
+        return new SmallNumbers(new int[0], new long[0], within(flat, uniform, terms.limit), 0);
+    }
+
+    /** Rounded, and shrunk until the squares are no more than that. */
+    private static long[] within(double[] flat, double[] uniform, long limit) {
         long[] rounded = rounded(flat, uniform);
-        while (squares(rounded) > terms.limit) {
+        while (squares(rounded) > limit) {
             for (int i = 0; i < flat.length; i++) {
                 flat[i] *= 0.99;
             }
             rounded = rounded(flat, uniform);
         }
-        int cut = rows.length * terms.width;
-        return new SmallNumbers(
-                rows, Arrays.copyOf(rounded, cut), Arrays.copyOfRange(rounded, cut, rounded.length), fits);
+        return rounded;
     }
 
     private static void put(

@@ -73,19 +73,69 @@ public final class Split extends Aggregation {
             throw FedRapException.malformed("an offer without a helper");
         }
         offer.helper.text("name", 1, 100);
-        byte[] key = offer.helper.point("seal_key");
-        byte[] id = offer.helper.bytes("seal_id", 8, 8);
+        return checked(
+                offer.helper, "fedrap/2 helper\n", offer.task, offer.round, Bytes.bigEndian(offer.step, 4),
+                offer.model, Bytes.sha256(offer.plan));
+    }
+
+    /** The key of a helper, once the pinned identity is found to have signed it after these fields. */
+    private byte[] checked(Fields given, String label, byte[]... fields) {
+        byte[] key = given.point("seal_key");
+        byte[] id = given.bytes("seal_id", 8, 8);
         if (!Arrays.equals(Arrays.copyOf(Bytes.sha256(key), 8), id)) {
             throw FedRapException.malformed("the helper's key has another name");
         }
-        byte[] message =
-                Bytes.framed(
-                        "fedrap/2 helper\n", offer.task, offer.round, Bytes.bigEndian(offer.step, 4),
-                        offer.model, Bytes.sha256(offer.plan), key);
-        byte[] signature =
-                offer.helper.bytes("signature", Signer.SIGNATURE_BYTES, Signer.SIGNATURE_BYTES);
-        Signer.verify(P256.publicKey(helper), message, signature);
+        byte[][] all = Arrays.copyOf(fields, fields.length + 1);
+        all[fields.length] = key;
+        byte[] signature = given.bytes("signature", Signer.SIGNATURE_BYTES, Signer.SIGNATURE_BYTES);
+        Signer.verify(P256.publicKey(helper), Bytes.framed(label, all), signature);
         return key;
+    }
+
+    /** The key of the helper for this question, once the pinned identity has signed what holds of it (14.11). */
+    private byte[] sealKey(Fields question, int numbers, long limit) {
+        Fields given = question.inner("helper");
+        given.text("name", 1, 100);
+        byte[] terms =
+                Bytes.join(
+                        Bytes.bigEndian(numbers, 4), Bytes.bigEndian(limit, 4),
+                        Bytes.bigEndian(Double.doubleToLongBits(question.number("noise", 0, 1e4)), 8),
+                        Bytes.bigEndian(question.integer("least", 1, 1_000_000_000), 4));
+        return checked(given, "fedrap/2 question\n", question.id16("task"), question.id16("question"), terms);
+    }
+
+    @Override
+    byte[] answer(Fields question, byte[] device, byte[] answer, long limit) {
+        int count = answer.length / 4;
+        byte[] key;
+        try {
+            key = sealKey(question, count, limit);
+        } catch (FedRapException error) {
+            return null;
+        }
+        SecureRandom random = new SecureRandom();
+        Terms terms = new Terms(question.id16("question"), count, limit);
+        byte[] secret = new byte[32];
+        random.nextBytes(secret);
+        SmallNumbers numbers = SmallNumbers.of(answer, terms, RoundShare.uniform(count, random));
+        Report report = new Report(terms, numbers, secret);
+        Map<String, Object> map = Fields.start("split-answer");
+        map.put("task", question.id16("task"));
+        map.put("question", terms.round);
+        map.put("device", device);
+        map.put("seal_id", question.bytes("seal_id", 8, 8));
+        map.put("report", report.id);
+        map.put("public", report.open);
+        map.put("leader", Hpke.seal(question.point("seal_key"), info(question, report, 0), report.leader));
+        map.put("helper", Hpke.seal(key, info(question, report, 1), report.helper));
+        return MsgPack.encode(map);
+    }
+
+    /** Each share can be read by its server alone (14.10). */
+    private static byte[] info(Fields question, Report report, int role) {
+        return Bytes.framed(
+                "fedrap/2 answer", question.id16("task"), question.id16("question"), report.id,
+                new byte[] {(byte) role});
     }
 
     @Override

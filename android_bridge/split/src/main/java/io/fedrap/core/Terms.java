@@ -68,13 +68,44 @@ final class Terms {
         depth = bits(size - 1);
         numbers = slots * width + whole;
         limit = (long) Math.floor(longest * longest);
+        digits = digits(limit);
+        calls = calls(numbers, digits);
+        wires = ceil(numbers, calls);
+    }
+
+    /** Of the answers to a question: so many numbers in [-1, 1], without tables (14.10). */
+    Terms(byte[] question, int whole, long limit) {
+        this.round = question;
+        this.whole = whole;
+        this.limit = limit;
+        rule = null;
+        items = 0;
+        rows = 0;
+        gramScale = 1;
+        longest = R;
+        step = 1.0 / R;
+        dim = 0;
+        width = 0;
+        tableSlots = 0;
+        slots = 0;
+        size = 1;
+        depth = 0;
+        numbers = whole;
+        digits = digits(limit);
+        calls = calls(numbers, digits);
+        wires = ceil(numbers, calls);
+    }
+
+    private static int digits(long limit) {
         int count = 1;
         for (long largest = BASE; largest <= limit; largest *= BASE) {
             count++;
         }
-        digits = count;
-        calls = Math.max(digits + 1, (int) Math.rint(Math.sqrt(numbers / (BASE + 2.0))));
-        wires = ceil(numbers, calls);
+        return count;
+    }
+
+    private static int calls(int numbers, int digits) {
+        return Math.max(digits + 1, (int) Math.rint(Math.sqrt(numbers / (BASE + 2.0))));
     }
 
     private static int ceil(int number, int by) {

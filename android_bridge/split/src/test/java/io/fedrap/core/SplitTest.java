@@ -57,6 +57,28 @@ class SplitTest {
         assertEquals(one.text("helper"), Vectors.hex(report.helper));
     }
 
+    @TestFactory
+    Stream<DynamicTest> answers() {
+        return Vectors.each("split_answers", SplitTest::checkAnswer);
+    }
+
+    private static void checkAnswer(Vectors.Case one) {
+        double[] said = one.numbers("answer");
+        float[] floats = new float[said.length];
+        for (int i = 0; i < said.length; i++) {
+            floats[i] = (float) said[i];
+        }
+        Terms terms = new Terms(one.bytes("question"), said.length, one.integer("limit"));
+        SmallNumbers numbers = SmallNumbers.of(Bytes.bytes(floats), terms, one.numbers("uniform"));
+        assertArrayEquals(one.numbers("whole"), doubles(numbers.whole));
+        Report report = new Report(terms, numbers, one.bytes("secret"));
+        assertEquals(one.text("report"), Vectors.hex(report.id));
+        assertEquals(one.text("public"), Vectors.hex(report.open));
+        assertEquals(one.integer("leader_bytes"), report.leader.length);
+        assertEquals(one.text("leader"), Vectors.hex(Bytes.sha256(report.leader)));
+        assertEquals(one.text("helper"), Vectors.hex(report.helper));
+    }
+
     private static double[] doubles(long[] numbers) {
         return Arrays.stream(numbers).asDoubleStream().toArray();
     }
