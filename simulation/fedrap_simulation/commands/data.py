@@ -28,7 +28,8 @@ from fedrap_simulation.evaluation.splits import SplitKind, load_published, make_
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_INPUT = f"a file, `synthetic[:users=..,items=..,seed=..]`, `drifting[:days=..]`, or one of {', '.join(NAMED)}"
+_MADE_UP = "`synthetic[:users=..,items=..,seed=..]`, `drifting[:users=..,items=..,days=..]`"
+_INPUT = f"a file, {_MADE_UP}, or one of {', '.join(NAMED)}"
 
 
 def add_data_parser(commands: Commands) -> None:
