@@ -23,6 +23,7 @@ from aiohttp import web
 
 from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
+from fedrap_coordinator.admin.rollout_actions import RolloutActions
 from fedrap_coordinator.app import create_app
 from fedrap_coordinator.http.device_api import COORDINATOR, REGISTRY
 from fedrap_coordinator.identity.enrolment import Registry
@@ -71,6 +72,12 @@ class CoordinatorHost(Protocol):
 
     async def restore(self) -> None:
         """Lose the database, put the last copy in its place, and go on as the guide says."""
+
+    async def succeed(self, settings: Settings) -> None:
+        """`task next` and a restart: a successor by these settings is learnt from now on."""
+
+    async def switch(self) -> None:
+        """`task switch`: the successor is everybody's."""
 
     async def close(self) -> None:
         """End it."""
@@ -151,11 +158,22 @@ class InProcessCoordinator:
         await self._store.open()
         task = await self._store.task_id(bytes(16))
         last = read_entry(self.keyring.last_entry(task))
-        admin = AdminActions(
+        await CatalogueActions(self._admin()).recover(last.version, self.keyring.last_step(task))
+        await self._serve()
+
+    async def succeed(self, settings: Settings) -> None:
+        self._settings = settings
+        await RolloutActions(self._admin()).begin_successor()
+        await self.close()
+        await self._serve()
+
+    async def switch(self) -> None:
+        await RolloutActions(self._admin()).promote()
+
+    def _admin(self) -> AdminActions:
+        return AdminActions(
             self._store, self._settings, self._sources, "scenario", keyring=self.keyring
         )
-        await CatalogueActions(admin).recover(last.version, self.keyring.last_step(task))
-        await self._serve()
 
     @property
     def _copy(self) -> Path:
@@ -252,6 +270,12 @@ class CoordinatorProcess:
 
     async def restore(self) -> None:
         raise FedRapError("a scenario restores databases of a coordinator in this process only")
+
+    async def succeed(self, settings: Settings) -> None:
+        raise FedRapError("a scenario has successions of a coordinator in this process only")
+
+    async def switch(self) -> None:
+        raise FedRapError("a scenario has successions of a coordinator in this process only")
 
     async def close(self) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -113,6 +113,10 @@ class InvariantChecker:
             self._done.add(row.id)
             self._open.pop(row.id, None)
 
+    def succeeded(self, settings: Settings) -> None:
+        """Rounds learn by other settings from now on."""
+        self._settings = settings
+
     def restored(self) -> None:
         """A database of an earlier day takes the place of this one: what is not done is lost."""
         self._open.clear()

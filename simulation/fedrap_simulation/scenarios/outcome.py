@@ -45,6 +45,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     devices: int  # that came
     healed: int  # that enrolled anew, because the coordinator did not know them any more
     items: int
+    dim: int  # k of the last release
     clock: str
     engine: str
     rounds: list[Played]
@@ -100,6 +101,7 @@ async def make_outcome(
         devices=len(devices),
         healed=sum(bool(one.state.former) for one in devices),
         items=len(population.items),
+        dim=0 if latest is None else load_model(latest).common.dim,
         clock=scenario.clock,
         engine=engine,
         rounds=rounds,

@@ -268,6 +268,8 @@ class ScenarioRunner:
         for day, what in (
             (scenario.faults.backup_day, "backup"),
             (scenario.faults.restore_day, "restore"),
+            (scenario.succession.day, "succeed"),
+            (scenario.succession.switch_day, "switch"),
         ):
             plan += [] if day is None else [(day * DAY, what, [])]
         due = sorted((one for one in plan if one[0] < scenario.seconds), key=lambda one: one[0])
@@ -281,6 +283,14 @@ class ScenarioRunner:
                     break
             elif what == "kill":
                 await host.crash(scenario.faults.down_seconds)
+            elif what == "succeed":
+                await self._invariants.check(await host.look(), host.keyring)
+                method = msgspec.structs.replace(self._settings.method, dim=scenario.succession.dim)
+                self._settings = msgspec.structs.replace(self._settings, method=method)
+                await host.succeed(self._settings)
+                self._invariants.succeeded(self._settings)
+            elif what == "switch":
+                await host.switch()
             elif what == "backup":
                 await host.back_up()
             elif what == "restore":

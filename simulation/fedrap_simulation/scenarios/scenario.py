@@ -108,6 +108,18 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("restore_day needs a backup_day before it")
 
 
+class Succession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The task goes on with another model: `task next`, and later `task switch`."""
+
+    day: Positive | None = None  # a successor begins to be learnt beside the release in use
+    switch_day: Positive | None = None  # it takes its place
+    dim: Count = 64  # its k
+
+    def __post_init__(self) -> None:
+        if self.day is not None and not self.day < (self.switch_day or 0.0):
+            raise ValueError("a succession needs a switch_day after its day")
+
+
 class Churn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the catalogue changes."""
 
@@ -145,6 +157,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     behaviours: Behaviours = Behaviours()
     faults: Faults = Faults()
     churn: Churn = Churn()
+    succession: Succession = Succession()
     looks: Looks = Looks()
     coordinator: Settings = Settings()
 
@@ -155,6 +168,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ValueError("only a real process can be killed: clock = 'wall', joined = 'http'")
         if self.faults.restore_day is not None and self.joined == "http":
             raise ValueError("faults.restore_day needs joined = 'in-process'")
+        if self.succession.day is not None and self.joined == "http":
+            raise ValueError("succession.day needs joined = 'in-process'")
 
     @property
     def seconds(self) -> float:

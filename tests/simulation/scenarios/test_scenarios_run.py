@@ -137,6 +137,23 @@ def test_a_database_that_is_lost_and_restored_takes_nobody_and_no_step_along(
     assert outcome.healed > 0  # devices that enrolled after the copy was made came anew
 
 
+def test_a_task_goes_on_with_another_model_while_the_old_one_serves(tmp_path: Path) -> None:
+    outcome = run(
+        "a-year", tmp_path, days=30, population__data="drifting:users=60,items=60,days=30",
+        looks__every_hours=240, looks__central=False, looks__frozen_day=25,
+        succession__day=12, succession__switch_day=20, succession__dim=12,
+        faults__backup_day=28, faults__restore_day=29,
+        coordinator__round__min_seconds=86400, coordinator__round__total=1000,
+        coordinator__privacy__spread_days=20, coordinator__method__trend__half_days=5,
+    )  # fmt: skip
+    assert outcome.dim == 12
+    days = [one.day for one in outcome.released]
+    assert any(12 < day < 20 for day in days)  # learnt beside the release in use
+    assert any(day > 20 for day in days)  # and after it took its place
+    assert outcome.looks[-1].ndcg10 > 0
+    assert outcome.reports["joined"] > 0
+
+
 def test_poisoning_is_measured(tmp_path: Path) -> None:
     outcome = run("poisoned", tmp_path, behaviours__poisoning=0.1)
     assert math.isfinite(outcome.looks[-1].exposure)
