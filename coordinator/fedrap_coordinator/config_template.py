@@ -76,6 +76,7 @@ MEANING = {
     "method.trend": "{ half_days = 7.0, scale = 1.0 }: what was touched lately; without it off",
     "learning.eta": "step: 0.1 and the share of the devices in a round, 0.5 at the most",
     "learning.decay": "eta falls by this each step",
+    "learning.lowest": "share of it that stays, however many rounds there are",
     "learning.memory": "of the running Gram matrix",
     "learning.ridge": "lambda_C",
     "learning.population": "N: devices expected in all",

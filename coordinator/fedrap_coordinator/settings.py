@@ -237,7 +237,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         spread_days=30.0,
     )
     learning: Learning = Learning(  # of `solve`
-        decay=0.8, ridge=30.0, population=10_000, density=0.01, settled=6, score_cap=1.35
+        decay=0.8,
+        lowest=0.2,
+        ridge=30.0,
+        population=10_000,
+        density=0.01,
+        settled=6,
+        score_cap=1.35,
     )
     sequence: SequenceLearning = SequenceLearning()  # where `method.sequence` is on
     averaging: Averaging = Averaging()  # of `paper`

@@ -38,6 +38,7 @@ WINDOW_DAYS = 365.0  # in which K rounds may be joined: a device's default floor
 # What 5 % of attackers get on ml-100k at epsilon 8, validation: .239 without, .003 with 1.5, .001
 # with 1.35, at the same quality (docs/poisoning.md).
 SCORE_CAP = 1.35
+LOWEST = 0.2  # of the first step: what the schedules of both kinds have left at their end
 PARTICIPATIONS = 10  # K without a guarantee: more brought nothing on validation
 HOUR = 3600.0
 # NDCG@10 under noise as a share of the same task without, by signal to noise of a typical row:
@@ -387,6 +388,7 @@ def _settings(
             density=float(f"{expected.density:.3g}"),
             settled=limits.total,
             score_cap=SCORE_CAP,
+            lowest=LOWEST,
         ),
         sequence=_sequence_learning(method, limits.total),
         scoring=scoring,
@@ -428,6 +430,7 @@ def _reasons(expected: Expected) -> dict[str, str]:
     return {
         "learning.population": "N: devices expected",
         "learning.density": f"p: {expected.history:g} of {expected.items} items in a history",
+        "learning.lowest": "a task that goes on beyond `total` keeps learning",
         "learning.score_cap": "no item scores higher than usual for as many fans: promoted items",
         "privacy.delta": "min(1e-5, N^-1.1)",
         "privacy.spread_days": _why_spread(expected),

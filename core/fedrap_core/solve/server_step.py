@@ -177,6 +177,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     eta: Positive = 0.5  # step; 0.1 where a tenth of the devices takes part
     decay: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0  # eta falls by this each step
+    lowest: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0  # share of eta that stays for ever
     memory: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.9  # of the running Gram matrix
     ridge: Positive = 10.0  # lambda_C
     population: Count = 1000  # N, devices expected in all
@@ -214,6 +215,14 @@ class RoundSum:
     lately_spread: float = 0.0  # standard deviation of the noise in each of them
     touches: Floats | None = None  # (t,) devices that touched each row; None: nobody counted them
     touches_spread: float = 0.0  # standard deviation of the noise in each of them
+
+
+def step_size(learning: Learning, step: int) -> float:
+    """How far `step` goes: less with each, and never less than `lowest` of the first one.
+
+    A task that goes on for years would otherwise learn nothing new in the end.
+    """
+    return learning.eta * max(learning.decay**step, learning.lowest)
 
 
 def share_of_zeros(learning: Learning, step: int) -> float:
@@ -267,7 +276,7 @@ def learn_step(
     grad = total.values / total.devices + method.w0 * here @ gram + ridge * here  # (t, k)
     curvature = (method.w0 + method.alpha * learning.density) * gram  # (k, k)
     curvature = curvature + (ridge + 1e-12) * np.eye(dim)
-    rate = learning.eta * learning.decay**step
+    rate = step_size(learning, step)
     moved = here - rate * np.linalg.solve(curvature, grad.T).T  # (t, k)
     if not np.all(np.isfinite(moved)):
         raise BrokenModel("the learning step gave numbers that are not finite")

@@ -16,6 +16,7 @@ from fedrap_core.solve.server_step import (
     RoundSum,
     learn_step,
     share_of_zeros,
+    step_size,
     zero_smallest,
 )
 from fedrap_core.solve.user import base_system
@@ -216,3 +217,11 @@ def test_a_sum_with_a_broken_triangle_is_refused() -> None:
     broken = RoundSum(total.rows, total.values, np.full(6, np.nan), 3)
     with pytest.raises(BrokenModel):
         learn_step(state, broken, METHOD, Learning(), 0)
+
+
+def test_a_task_that_never_ends_never_stops_learning() -> None:
+    learning = Learning(eta=0.5, decay=0.8, lowest=0.2)
+    assert step_size(learning, 0) == 0.5
+    assert step_size(learning, 5) == pytest.approx(0.5 * 0.8**5)
+    assert step_size(learning, 7) > step_size(learning, 8) == step_size(learning, 10_000) == 0.1
+    assert step_size(Learning(eta=0.5, decay=0.8), 10_000) < 1e-300  # as it was
