@@ -10,7 +10,7 @@ from typing import Any
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.settings import Questions
-from fedrap_core.plan import Plan, Privacy, split_of
+from fedrap_core.plan import Plan, split_of
 from fedrap_core.privacy.accounting import charged_epsilon, gaussian_epsilon, step_cost
 from fedrap_core.privacy.statement import TRUSTED_PAIR, epsilon_against, state_policy
 from fedrap_core.wire.codec import encode_value
