@@ -25,6 +25,7 @@ import numpy as np
 
 from fedrap_core.plan import Plan, SolveMethod
 from fedrap_core.sparse import RowUpdate, pack_gram
+from fedrap_core.split.layout import assign_slots
 from fedrap_core.split.numbers import Terms, to_numbers, uniform_count
 from fedrap_core.split.report import make_report
 from fedrap_core.wire.codec import decode_value, encode
@@ -44,6 +45,7 @@ class Played:
 
     items: int
     sums: dict[int, dict[str, Any]] = field(default_factory=dict)
+    without_slot: int = 0  # rows that cuckoo hashing had no place for
     report_seconds: float = 0.0
     bytes: int = 0
 
@@ -68,7 +70,13 @@ def report_of(device: PairDevice, offer: Offer, played: Played) -> bytes:
         "gram": np.zeros(terms.whole, dtype=np.int64), "devices": 0, "step": terms.step,
         "scale": plan.split.gram_scale,  # type: ignore[union-attr]
     })  # fmt: skip
-    mine["rows"][numbers.rows] += numbers.values
+    layout = terms.shape.layout
+    longest = np.argsort(-np.sum(numbers.values**2, axis=1), kind="stable")
+    slots, _ = layout.places(numbers.rows[longest])
+    placed = np.array(assign_slots(slots.T.tolist(), layout.slots)) >= 0
+    played.without_slot += int((~placed).sum())  # a device leaves such a row out
+    kept = longest[placed]
+    mine["rows"][numbers.rows[kept]] += numbers.values[kept]
     mine["gram"] += numbers.whole
     mine["devices"] += 1
     return body
@@ -145,7 +153,7 @@ async def play(devices: int, rounds: int, folder: Path) -> dict[str, Any]:
         "devices": devices, "rounds": rounds, "items": played.items, "k": DIM, "rows": ROWS,
         "seconds": seconds, "bytes_per_report": played.bytes // (devices * rounds),
         "device_ms": round(1e3 * played.report_seconds / (devices * rounds), 1),
-        "largest_difference_in_steps": apart, "every_sum_holds": max(apart.values()) < 1e-6,
+        "rows_without_slot": played.without_slot, "largest_difference_in_steps": apart, "every_sum_holds": max(apart.values()) < 1e-6,
     }  # fmt: skip
 
 

@@ -202,15 +202,13 @@ class SplitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     helper: HelperServer
     rows: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100  # as in a plan
     peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.2
-    # None: 2 under noise, where a larger one takes room in the clip from rows; else 8.
-    gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] | None = None
+    gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 8.0
 
-    def plan(self, least: int, noise: float) -> Split:
+    def plan(self, least: int) -> Split:
         """As devices are told."""
-        scale = self.gram_scale
-        if scale is None:
-            scale = 2.0 if noise else 8.0
-        return Split(rows=self.rows, peak=self.peak, gram_scale=scale, least=max(2, least))
+        return Split(
+            rows=self.rows, peak=self.peak, gram_scale=self.gram_scale, least=max(2, least)
+        )
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -291,7 +289,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def plan(self) -> Plan:
         """The plan that every offer of this task carries."""
         least = self.round.min_updates
-        split = OFF if self.split is None else self.split.plan(least, self.privacy.noise)
+        split = OFF if self.split is None else self.split.plan(least)
         return Plan(method=self.method, privacy=self.privacy, min_updates=least, split=split)
 
     def released_scoring(self) -> AnyScoring:

@@ -21,7 +21,8 @@ from fedrap_core.solve.server_step import RoundSum
 from testkit.harness import DIM, ITEMS, LiveServer, noting, serve_app, small_settings
 from testkit.pair import LocalHelper, with_split
 from tests.android.java_devices import JavaDevices, java_devices
-from tests.end_to_end.test_split_questions import Clock, pair, row_total
+from tests.end_to_end.test_questions import Clock
+from tests.end_to_end.test_split_questions import pair, row_total
 
 HISTORIES = [ITEMS[:4], ITEMS[3:8], ITEMS[6:11], ITEMS[2:9:2]]
 CLIP, PEAK = 30.0, 0.2

@@ -136,8 +136,8 @@ async def views(sent: Sent, folder: Path) -> dict[str, Measured]:
     released[found.total.rows] = found.total.values
     guessed = {"public": _guess(sent, released)}
     for name, key in keys.items():
-        mine = split_aggregator.server_noise if name == "leader" else helper_rounds.server_noise
-        own = mine(TERMS, task_noise_key(key, TASK), 1, {1: found.updates})
+        where = split_aggregator if name == "leader" else helper_rounds
+        own = vars(where)["server_noise"](TERMS, task_noise_key(key, TASK), 1, {1: found.updates})
         rows = own[1 + TERMS.whole :].reshape(SIZE, DIM) * TERMS.step
         guessed[name] = _guess(sent, released - rows)
     return guessed

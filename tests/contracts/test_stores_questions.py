@@ -90,3 +90,17 @@ async def test_the_newest_comes_first(store: Store) -> None:
     assert [row.id[0] for row in await store.questions(10)] == [3, 2, 1]
     assert [row.id[0] for row in await store.questions(10, only_open=True)] == [2, 1]
     assert [row.id[0] for row in await store.questions(1)] == [3]
+
+
+async def test_a_question_that_waits_for_its_helper_is_opened_once(store: Store) -> None:
+    await enrolled(store, 1)
+    row = replace(a_question(), state=QuestionState.OPENING)
+    await store.add_question(row)
+    assert await store.add_answer(row.id, an_answer(1, 1), 10.0) is problems.ROUND_CLOSED
+    assert [one.id for one in await store.questions(10, only_open=True)] == [row.id]
+    assert await store.open_question(row.id, b"signed again")
+    assert not await store.open_question(row.id, b"by another process")
+    assert await store.question(row.id) == replace(
+        row, state=QuestionState.OPEN, signed=b"signed again"
+    )
+    assert await store.add_answer(row.id, an_answer(1, 2), 10.0) is None

@@ -135,6 +135,10 @@ async def test_status_and_statement_say_which_mode_this_is(
     assert stated["mode"] == "split"
     assert "outside review" in stated["experimental"]
     against = stated["against"]
+    asked = stated["questions"]["against"]  # of answers, which are noised by each server too
+    assert (
+        asked["leader"] == asked["helper"] == stated["questions"]["epsilon"] > asked["public"] > 0
+    )
     assert against["leader"] == against["helper"] == pytest.approx(stated["epsilon"])
     assert against["public"] < 0.75 * against["leader"]
     assert any("not to collude" in one["with_what"] for one in stated["trusted"])

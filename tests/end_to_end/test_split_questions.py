@@ -20,6 +20,7 @@ from fedrap_coordinator.keyring import fresh_keyring
 from fedrap_coordinator.settings import Questions
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
+from fedrap_core.paper.sampling import Uniform
 from fedrap_core.plan import OFF
 from fedrap_core.questions.answers import Vector
 from fedrap_core.split.report import Report
@@ -62,7 +63,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
     found: list[Vector] = []
     real = answering.answer_report
 
-    def noted(question: Question, answer: Vector, uniform: answering.Uniform) -> Report:
+    def noted(question: Question, answer: Vector, uniform: Uniform) -> Report:
         found.append(answer)
         return real(question, answer, uniform)
 

@@ -10,7 +10,7 @@ from typing import Any
 from fedrap_coordinator.domain.records import DeviceStates
 from fedrap_coordinator.domain.rounds import RoundLimits
 from fedrap_coordinator.settings import Questions
-from fedrap_core.plan import Plan, Privacy, split_of
+from fedrap_core.plan import Plan, split_of
 from fedrap_core.privacy.accounting import charged_epsilon, gaussian_epsilon, step_cost
 from fedrap_core.privacy.statement import TRUSTED_PAIR, epsilon_against, state_policy
 from fedrap_core.wire.codec import encode_value
@@ -28,7 +28,7 @@ def privacy_document(
 
     Of the steps to come it goes by `plan`, of those that were made by the rules of then.
     """
-    questions = _questions(asking, plan.privacy)
+    questions = _questions(asking, plan)
     stated = asdict(state_policy(plan.privacy, states.most_promised))
     most = max(states.charged, default=0)
     spent = gaussian_epsilon(math.sqrt(states.most_spent), plan.privacy.delta)
@@ -67,15 +67,25 @@ def _two_servers(plan: Plan, states: DeviceStates) -> dict[str, Any]:
     }
 
 
-def _questions(asking: Questions, rule: Privacy) -> dict[str, Any]:
-    """What all answers of a device to questions about quality cost it, beside its rounds."""
-    noise = asking.noise(rule.delta)
-    return {
+def _questions(asking: Questions, plan: Plan) -> dict[str, Any]:
+    """What all answers of a device to questions about quality cost it, beside its rounds.
+
+    With two servers each adds all of the noise: one of them has the epsilon that is charged against
+    it, and the public, who sees both, less.
+    """
+    delta = plan.privacy.delta
+    noise = asking.noise(delta)
+    charged = charged_epsilon(asking.answers, noise, delta)
+    found: dict[str, Any] = {
         "answers": asking.answers,
         "noise": noise,
         "least": asking.least,
-        "epsilon": charged_epsilon(asking.answers, noise, rule.delta),
+        "epsilon": charged,
     }
+    if split_of(plan) is not None:
+        public = charged_epsilon(asking.answers, noise * math.sqrt(2.0), delta)
+        found["against"] = {"leader": charged, "helper": charged, "public": public}
+    return found
 
 
 def _with_rounds(plan: Plan, states: DeviceStates, questions: dict[str, Any]) -> float | None:

@@ -278,7 +278,7 @@ def round_reports(
 
 @compiled()
 def _stepped(value: float, uniform: np.float32, largest: int) -> float:
-    return min(max(np.floor(value + uniform), -float(largest)), float(largest))
+    return float(min(max(np.floor(value + uniform), -float(largest)), float(largest)))
 
 
 @compiled(parallel=True)

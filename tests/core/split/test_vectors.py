@@ -82,12 +82,11 @@ def test_no_honest_answer_is_shrunk_however_it_is_rounded(
     """Also gains of 0 and 1 alone, as of a hit rate, fit below Q."""
     rng = np.random.default_rng(random.randrange(2**32))  # type: ignore[attr-defined]
     lowest = -1.0 if layout.signed else 0.0
-    draw = rng.choice if rng.random() < 0.5 else rng.uniform
-    gains = [
-        draw([lowest, 1.0], 1 + layout.compared) if draw is rng.choice
-        else rng.uniform(lowest, 1.0, 1 + layout.compared)
-        for _ in range(layout.blocks)
-    ]  # fmt: skip
+    count = (layout.blocks, 1 + layout.compared)
+    drawn = (
+        rng.choice([lowest, 1.0], count) if rng.random() < 0.5 else rng.uniform(lowest, 1, count)
+    )
+    gains: list[list[float]] = drawn.tolist()
     answer = layout.vector(gains, layout.groups - 1)
     terms = vector_terms(QUESTION, layout)
     made = to_vector(answer, terms, np.full(layout.size, up * (1.0 - 1e-12)))
