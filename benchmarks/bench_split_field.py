@@ -153,7 +153,8 @@ async def play(devices: int, rounds: int, folder: Path) -> dict[str, Any]:
         "devices": devices, "rounds": rounds, "items": played.items, "k": DIM, "rows": ROWS,
         "seconds": seconds, "bytes_per_report": played.bytes // (devices * rounds),
         "device_ms": round(1e3 * played.report_seconds / (devices * rounds), 1),
-        "rows_without_slot": played.without_slot, "largest_difference_in_steps": apart, "every_sum_holds": max(apart.values()) < 1e-6,
+        "rows_without_slot": played.without_slot, "largest_difference_in_steps": apart,
+        "every_sum_holds": max(apart.values()) < 1e-6,
     }  # fmt: skip
 
 
