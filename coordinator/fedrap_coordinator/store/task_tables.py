@@ -84,5 +84,5 @@ def _tables(task: str) -> sa.MetaData:
         copy = table.to_metadata(own, schema=_OWN, name=f"{name}{table.name}")
         for index in copy.indexes:
             if name not in str(index.name):
-                index.name = f"{name}{index.name}"
+                index.name = sa.quoted_name(f"{name}{index.name}", quote=None)
     return own
