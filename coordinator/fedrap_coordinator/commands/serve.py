@@ -58,7 +58,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     logging.getLogger("aiohttp.server").addFilter(ServerEvents())
     several = tasks_of(settings, os.environ)
     traces = open_traces(os.environ, program_version(), SYSTEM.clock)
-    app = _app(settings, several, traces)
+    app = make_app(settings, several, traces)
     try:
         asyncio.run(_until_told(app, settings, several, arguments))
     finally:
@@ -66,7 +66,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _app(settings: Settings, several: Mapping[str, Settings], traces: Traces) -> web.Application:
+def make_app(settings: Settings, several: Mapping[str, Settings], traces: Traces) -> web.Application:
     """The coordinator of these settings, with the other tasks below it."""
     metrics = {name: Metrics() for name in (MAIN, *several)}
 
