@@ -66,7 +66,9 @@ def _serve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def make_app(settings: Settings, several: Mapping[str, Settings], traces: Traces) -> web.Application:
+def make_app(
+    settings: Settings, several: Mapping[str, Settings], traces: Traces
+) -> web.Application:
     """The coordinator of these settings, with the other tasks below it."""
     metrics = {name: Metrics() for name in (MAIN, *several)}
 
