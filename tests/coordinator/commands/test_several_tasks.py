@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedrap_coordinator.cli import main
-from fedrap_coordinator.commands.output import load
 from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.settings import load
 from fedrap_coordinator.tasks import tasks_of
 
 INIT = ["init", "--devices", "400", "--items", "50", "--no-privacy"]
