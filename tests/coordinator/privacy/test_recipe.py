@@ -188,7 +188,7 @@ def test_numbers_out_of_range_are_refused(bad: Expected) -> None:
     ("devices", "items", "history", "dim", "sample", "solve"),
     [
         (6040, 3706, 165, 128, (100, 4), 4.0),  # ml-1m
-        (943, 1682, 105, 64, (50, 1), 8.0),  # ml-100k
+        (943, 1682, 105, 64, (40, 1), 8.0),  # ml-100k
         (1372, 7957, 17, 64, (100, 4), 32.0),  # amazon-video
         (100_000, 150_000, 50, 64, (100, 4), 8.0),  # more than a device is asked to fetch
     ],
