@@ -46,6 +46,7 @@ from fedrap_core.plan import (
 from fedrap_core.privacy.accounting import noise_for
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning, noise_length
+from fedrap_core.split.compiled import Way
 from fedrap_core.wire.messages import MOST_PUBLIC, AttributeName
 
 DAY = 86400.0
@@ -203,6 +204,7 @@ class SplitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     rows: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100  # as in a plan
     peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.2
     gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 8.0
+    expansion: Way = "c"  # how reports are expanded; where that is not to be had, the next best
 
     def plan(self, least: int) -> Split:
         """As devices are told."""

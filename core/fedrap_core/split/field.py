@@ -56,7 +56,7 @@ def total(values: Words, axis: int | None = None) -> Words:
 def product(left: Words, right: Words) -> Words:
     """The matrix product, p at most: (a, b) by (b, c), both up to p.
 
-    By float64, which is exact here: the left in halves of 16 bits, 64 products of 47 bits at a time.
+    By float64, exact here: the left in halves of 16 bits, sums of 64 products of 47 bits.
     """
     result = np.zeros((left.shape[0], right.shape[1]), dtype=np.uint64)
     for at in range(0, right.shape[0], _EXACT):

@@ -242,7 +242,9 @@ def _coefficients() -> Words:
     """Of G(y) = prod_{j=1..R} (y - j²), four at a time, the highest four first: (8, 4)."""
     found = [1]
     for j in range(1, R + 1):
-        found = [(low - j * j * high) % P for low, high in zip([0, *found], [*found, 0], strict=True)]
+        found = [
+            (low - j * j * high) % P for low, high in zip([0, *found], [*found, 0], strict=True)
+        ]
     return np.array(found, dtype=np.uint64).reshape(-1, 4)[::-1]
 
 
