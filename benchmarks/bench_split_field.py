@@ -153,8 +153,11 @@ async def play(devices: int, rounds: int, folder: Path) -> dict[str, Any]:
                 await until_released(step, lambda: running)
                 seconds.append({"collected": round(collected, 1),
                                 "released": round(time.perf_counter() - began, 1)})  # fmt: skip
-            memory = {"leader": peak_memory(running.process.pid),
-                      "helper": peak_memory(helper.process.pid if helper.process else None)}  # fmt: skip
+            memory = {
+                name: peak_memory(one.process.pid)
+                for name, one in (("leader", running), ("helper", helper))
+                if one.process is not None
+            }
         finally:
             running.kill()
         apart = differences(site.whole, played)
@@ -162,7 +165,8 @@ async def play(devices: int, rounds: int, folder: Path) -> dict[str, Any]:
         "devices": devices, "rounds": rounds, "items": played.items, "k": DIM, "rows": ROWS,
         "seconds": seconds, "bytes_per_report": played.bytes // (devices * rounds),
         "device_ms": round(1e3 * played.report_seconds / (devices * rounds), 1),
-        "memory_mb": memory, "rows_without_slot": played.without_slot, "largest_difference_in_steps": apart,
+        "memory_mb": memory, "rows_without_slot": played.without_slot,
+        "largest_difference_in_steps": apart,
         "every_sum_holds": max(apart.values()) < 1e-6,
     }  # fmt: skip
 
