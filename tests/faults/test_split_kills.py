@@ -81,10 +81,14 @@ async def walk_once(
         await asyncio.to_thread(helper.start)
 
     walk = Walk(prepare(url, DEVICES, split=True), revive)
-    try:
-        jobs = [walk.run(ROUNDS)] + ([kill_the_helper()] if kill_helper else [])
-        await asyncio.gather(*jobs)
+
+    async def play() -> None:
+        await walk.run(ROUNDS)
         await until_released(ROUNDS, revive)
+
+    try:
+        async with asyncio.timeout(120):
+            await asyncio.gather(play(), *([kill_the_helper()] if kill_helper else []))
     finally:
         running[-1].kill()
     check_records(site, walk, ROUNDS)
