@@ -234,7 +234,6 @@ def split_table(name: str, seeds: range, epsilons: Epsilons) -> dict[str, Any]:
     cells: list[dict[str, Any]] = []
     for epsilon in epsilons:
         found = derive(replace(size, epsilon=epsilon), anyway=True).settings
-        split = Split(gram_scale=2.0 if epsilon else 8.0)
         aims: tuple[Aim, ...] = ("plain", "knowing", "few", "histories", "shrinking")
         every: list[tuple[float, Aim]] = [(0.0, "plain"), (one, "plain"), (one, "knowing")]
         every += list(itertools.product(ATTACKERS[1:], aims))
@@ -245,7 +244,7 @@ def split_table(name: str, seeds: range, epsilons: Epsilons) -> dict[str, Any]:
         ):
             for attackers, aim in attacks:
                 played = [
-                    play_rounds(data, attackers, settings, seed, aim=aim, split=split)
+                    play_rounds(data, attackers, settings, seed, aim=aim, split=Split())
                     for seed in seeds
                 ]
                 cells.append({"epsilon": epsilon, "settings": line, "attackers": attackers,

@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=8.0)
     parser.add_argument("--rows", type=int, default=Split().rows, help="H")
     parser.add_argument("--peak", type=float, default=Split().peak)
-    parser.add_argument("--gram-scale", type=float, default=1.0)
+    parser.add_argument("--gram-scale", type=float, default=Split().gram_scale)
     parser.add_argument("--validation", action="store_true", help="to choose settings by")
     parser.add_argument("--row-clip", type=float, help="that honest devices keep to")
     parser.add_argument("--seeds", type=int, default=3)

@@ -203,7 +203,7 @@ class SplitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     helper: HelperServer
     rows: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100  # as in a plan
     peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.2
-    gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 8.0
+    gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0
     expansion: Way = "c"  # how reports are expanded; where that is not to be had, the next best
 
     def plan(self, least: int) -> Split:
