@@ -23,9 +23,10 @@ def answers() -> File:
     """answers.json."""
     about = (
         "gains: each metric of an item of that rank, 0 the first. sums: ranks of interactions in "
-        "the own and in the popular list, their sums and the means of each metric, own and "
-        "popular; 20 count. answers: for each block the gains of its lines, or null; float32 in "
-        "hex. times: when the device of that private key answers. Numbers to 1e-12, bytes exactly."
+        "the own list, the popular one and that of the trend, their sums and the means of each "
+        "metric, in that order; 20 count. answers: for each block the gains of its lines, or null; "
+        "float32 in hex. times: when the device of that private key answers. Numbers to 1e-12, "
+        "bytes exactly."
     )
     return {"about": about, "cases": [*_gains(), *_sums(), *_answers(), *_times()]}
 
@@ -135,21 +136,20 @@ def _gains() -> list[Case]:
 
 
 def _sums() -> list[Case]:
-    given: tuple[tuple[str, list[tuple[int, int]]], ...] = (
-        ("sums", [(0, 5), (12, 3), (400, 0)]),
-        ("sums of more than count", [(number % 7, 2 * number) for number in range(25)]),
+    given: tuple[tuple[str, list[tuple[int, int, int]]], ...] = (
+        ("sums", [(0, 5, 2), (12, 3, 9)]),
+        ("sums of more than count", [(number % 7, 2 * number, number % 2) for number in range(21)]),
     )
     cases = []
     for comment, ranks in given:
         gains = ReleaseGains(3)
-        for own, popular in ranks:
-            gains = gains.with_ranks(own, popular)
+        for of_each in ranks:
+            gains = gains.with_ranks(*of_each)
         means = {metric: list(gains.means(metric) or ()) for metric in METRICS}
         cases.append(
             {
-                "comment": comment, "valid": True, "ranks": [list(pair) for pair in ranks],
-                "count": gains.count, "own": list(gains.own), "popular": list(gains.popular),
-                "means": means,
+                "comment": comment, "valid": True, "ranks": [list(of_each) for of_each in ranks],
+                "count": gains.count, "means": means,
             }
         )  # fmt: skip
     return cases
@@ -157,7 +157,7 @@ def _sums() -> list[Case]:
 
 def _answers() -> list[Case]:
     given: tuple[tuple[str, Layout, list[Any], int], ...] = (
-        ("answer: own and popular", Layout(1, 1, 1), [[0.5, 0.25]], 0),
+        ("answer: own, popular, lately", Layout(1, 1, 2), [[0.5, 0.25, 0.75]], 0),
         ("answer: nothing to say", Layout(1, 1, 1), [None], 0),
         ("answer: two releases, heavy users", Layout(2, 2, 1), [None, [0.3, 0.7]], 1),
         ("answer: four candidates", Layout(1, 1, 3), [[0.1, 0.2, 0.1, 0.0]], 0),

@@ -63,9 +63,12 @@ async def opened(
 
 
 @pytest.mark.spec("14.1", "14.2", "14.3", "14.6")
-async def test_both_answer_the_same_and_are_summed_up(java: JavaDevices, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trend", [False, True], ids=["plain", "beside the trend"])
+async def test_both_answer_the_same_and_are_summed_up(
+    java: JavaDevices, tmp_path: Path, trend: bool
+) -> None:
     """Of two devices with one history nobody can tell which language answered."""
-    async with world(tmp_path) as w:
+    async with world(tmp_path, trend=trend) as w:
         await twin(java, w, tmp_path)
         asked = await w.actions.ask("mrr")
         w.clock.now += 1.0
@@ -95,6 +98,7 @@ async def test_both_answer_the_same_and_are_summed_up(java: JavaDevices, tmp_pat
         (result,) = found.results
         assert result.mean is not None
         assert 0.05 < result.mean.value < 1
+        assert len(result.compared) == 1 + trend
 
 
 @pytest.mark.spec("14.9")

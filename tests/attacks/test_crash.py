@@ -21,7 +21,7 @@ from fedrap_coordinator.domain.rollouts import Rollout
 from fedrap_coordinator.domain.rounds import Phase
 from fedrap_coordinator.errors import StoreGone
 from fedrap_coordinator.http.device_api import COORDINATOR
-from fedrap_coordinator.keyring import fresh_keyring
+from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.sql import Body, SqlStore
 from fedrap_core.solve.server_step import RoundSum
@@ -92,9 +92,10 @@ def sums() -> list[RoundSum]:
 
 
 def _copy_disk(folder: Path) -> None:
-    """The database as it is at this moment, twice."""
-    for file in folder.glob("c.sqlite*"):
-        for copy in ("a", "b"):
+    """Database and keys as they are at this moment, twice."""
+    for copy in ("a", "b"):
+        shutil.copytree(folder / "c.keys", folder / f"{copy}.keys")
+        for file in folder.glob("c.sqlite*"):
             shutil.copy(file, folder / file.name.replace("c.", f"{copy}."))
 
 
@@ -109,7 +110,8 @@ def _releases(path: Path) -> list[tuple[int, int, bytes]]:
 async def test_a_crash_gives_one_release_with_the_same_noise(
     tmp_path: Path, sums: list[RoundSum], dies: str, coefficients: tuple[float, ...]
 ) -> None:
-    path, keyring, settings = tmp_path / "c.sqlite", fresh_keyring(), _settings(coefficients)
+    path, settings = tmp_path / "c.sqlite", _settings(coefficients)
+    keyring = open_keyring(tmp_path / "c.keys")
     mortal = MortalStore(f"sqlite:///{path}", dies)
     async with serve(settings, mortal, keyring, learn=noting(sums)) as served:
         for row in range(3):
@@ -122,8 +124,9 @@ async def test_a_crash_gives_one_release_with_the_same_noise(
     before = len(sums)
     bodies = []
     for copy in ("a", "b"):  # started again twice: the same release both times
+        keys = open_keyring(tmp_path / f"{copy}.keys")
         async with serve(
-            settings, str(tmp_path / f"{copy}.sqlite"), keyring, learn=noting(sums)
+            settings, str(tmp_path / f"{copy}.sqlite"), keys, learn=noting(sums)
         ) as served:
             await served.app[COORDINATOR].advance()
         found = _releases(tmp_path / f"{copy}.sqlite")

@@ -14,6 +14,7 @@ import pytest
 from fedrap import FedRap, Floor
 from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.documents import QuestionLine
+from fedrap_coordinator.admin.quality import quality_gauges
 from fedrap_coordinator.admin.question_actions import QuestionActions
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.http.device_api import COORDINATOR
@@ -22,12 +23,13 @@ from fedrap_coordinator.rounds.asking import read_question
 from fedrap_coordinator.settings import Questions
 from fedrap_coordinator.sources import Sources
 from fedrap_coordinator.store.memory import MemoryStore
+from fedrap_core.plan import SolveMethod, TrendMethod
 from fedrap_core.questions.answers import pack
 from fedrap_core.wire.codec import encode
 from fedrap_core.wire.messages import Question
 from fedrap_core.wire.question_layout import layout_of
 from fedrap_core.wire.seal import seal_answer
-from testkit.harness import LiveServer, Player, serve, small_settings
+from testkit.harness import DIM, ITEMS, LiveServer, Player, serve, small_settings
 
 DAY = 86_400.0
 NO_PRIVACY = Floor.without_privacy(separation=1, min_updates=1)
@@ -71,11 +73,15 @@ class World:
 
 @asynccontextmanager
 async def world(
-    folder: Path, count: int = 3, *, least: int = 2, epsilon: float = ALMOST_NONE, cap: int = 3
-) -> AsyncIterator[World]:
+    folder: Path, count: int = 3, *, least: int = 2, epsilon: float = ALMOST_NONE, cap: int = 3,
+    trend: bool = False,
+) -> AsyncIterator[World]:  # fmt: skip
     clock, store, keyring = Clock(), MemoryStore(), fresh_keyring()
     asking = Questions(least=least, epsilon=epsilon, answers=cap, days=1.0)
     wanted = msgspec.structs.replace(small_settings(separation=1), questions=asking)
+    if trend:
+        method = SolveMethod(dim=DIM, trend=TrendMethod(half_days=1.0))
+        wanted = msgspec.structs.replace(wanted, method=method)
     async with serve(wanted, store, keyring, clock, monotonic=clock) as served:
         devices = []
         for number in range(count):
@@ -112,6 +118,35 @@ async def test_devices_are_asked_and_the_sum_is_theirs(tmp_path: Path) -> None:
         assert [device.status().answers for device in w.devices] == [1, 1, 1]
         (entry,) = [row.entry for row in await w.store.audit_rows(0, 100)]
         assert (entry.who, entry.action) == ("ann", "ask")
+
+
+@pytest.mark.spec("14.3")
+async def test_where_there_is_a_trend_its_list_stands_beside_the_popular_one(
+    tmp_path: Path,
+) -> None:
+    """All touch one item far down the catalogue; the next one to touch it found it first there."""
+    async with world(tmp_path, 4, least=1, trend=True) as w:
+        w.clock.now += 8 * DAY  # what was touched before is forgotten
+        for device in w.devices[:2]:
+            device.record(ITEMS[-1])
+            await device.run_round_async()
+        await w.served.app[COORDINATOR].advance()
+        asked = await w.actions.ask("ndcg")
+        w.clock.now += 1.0
+        for device in w.devices[2:]:
+            await device.sync_async()
+            assert device.trending(1) == [ITEMS[-1]]
+            device.record(ITEMS[-1])
+        w.clock.now += 0.95 * DAY
+        for device in w.devices:
+            assert await device.answer_questions_async() == 1
+        [result] = (await w.ended(asked.id)).results
+        assert result.mean is not None
+        popular, lately = result.compared
+        assert lately.value > popular.value
+        assert lately.value + result.mean.value == pytest.approx(1.0, abs=0.1)
+        found = quality_gauges([await w.actions.question(asked.id)], w.clock.now)
+        assert found["quality_uplift_lately"] == -lately.value
 
 
 async def test_candidates_are_asked_about_and_their_differences_come_back(tmp_path: Path) -> None:

@@ -28,7 +28,15 @@ from fedrap_core.wire.messages import Answer, Delta, Offer, Release, Signed, Upd
 from fedrap_core.wire.releases import apply_delta, unpack_entries, unpack_release, unpack_trend
 from fedrap_core.wire.seal import open_answer, open_sealed, open_update
 from fedrap_core.wire.share import decode_share
-from fedrap_core.wire.shares import HelperReport, SplitUpdate, open_helper, open_leader
+from fedrap_core.wire.shares import (
+    HelperReport,
+    SplitAnswer,
+    SplitUpdate,
+    open_helper,
+    open_helper_answer,
+    open_leader,
+    open_leader_answer,
+)
 from fedrap_core.wire.signing import verify
 from fedrap_core.wire.tokens import read_token
 from tests.core.messages_made import ALL_MESSAGES
@@ -52,6 +60,10 @@ def _pinned(raw: bytes) -> bytes:
         raise FedRapError(str(error)) from error
 
 
+def _to_helper(raw: bytes) -> HelperReport:
+    return HelperReport(report=bytes(16), public=b"", helper=raw, seen=b"")
+
+
 TARGETS: dict[str, Callable[[bytes], object]] = {
     **{f"message {kind.__name__}": partial(decode, kind) for kind in ALL_MESSAGES},
     "plan": lambda raw: decode_value(Plan, raw),
@@ -68,13 +80,15 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "sealed answer": lambda raw: open_answer(decode(Answer, raw, _LARGEST), _KEY),
     "share in an update": lambda raw: open_share(decode(Update, raw, _LARGEST), _KEY, 3, 4),
     "helper's share": lambda raw: open_helper(
-        bytes(16),
-        bytes(32),
-        bytes(16),
-        HelperReport(report=bytes(16), public=b"", helper=raw, seen=b""),
-        _KEY,
+        bytes(16), bytes(32), bytes(16), _to_helper(raw), _KEY
+    ),
+    "helper's share of an answer": lambda raw: open_helper_answer(
+        bytes(16), bytes(16), _to_helper(raw), _KEY
     ),
     "report": lambda raw: open_leader(decode(SplitUpdate, raw, _LARGEST), _KEY),
+    "answer for two servers": lambda raw: open_leader_answer(
+        decode(SplitAnswer, raw, _LARGEST), _KEY
+    ),
     "point": public_from_point,
     "authority": lambda raw: _pinned(raw),
     "signed": lambda raw: open_signed(public_point(_PUBLIC), decode(Signed, raw), Offer),

@@ -337,7 +337,7 @@ class QuestionResult(Answer):
     group: str  # all, light or heavy
     devices: float | None  # that had something to say; noised
     mean: Figure | None  # of their own lists, or under the scalars in force
-    compared: list[Figure]  # each minus the mean: the popular list, or the other candidates
+    compared: list[Figure]  # each minus the mean: popular list and trend, or candidates
 
 
 class ListFigures(Answer):

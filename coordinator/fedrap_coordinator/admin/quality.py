@@ -189,6 +189,12 @@ def quality_gauges(lines: Sequence[QuestionLine], now: float) -> dict[str, float
         "quality_uplift": -uplift.value,
         "quality_uplift_low": -uplift.high,
     }
+    if len(result.compared) > 1:
+        lately = result.compared[1]
+        gauges |= {
+            "quality_uplift_lately": -lately.value,
+            "quality_uplift_lately_low": -lately.high,
+        }
     recent = [
         each.low
         for other, _, each in told

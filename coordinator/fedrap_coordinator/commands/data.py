@@ -406,15 +406,15 @@ def _question_in_words(one: QuestionLine) -> str:
         f"question  {one.id[:12]}: {what}, {one.state}, {one.answers} answers of at least "
         f"{one.least}, noise {one.noise:.2f} ({cost})"
     ]
-    names = [json.dumps(variant) for variant in one.variants[1:]] or ["the popular list"]
-    names = names if one.share is None else []
+    opponents = ["the popular list", "what is popular lately"]
+    names = [json.dumps(variant) for variant in one.variants[1:]] or opponents
     for found in one.results:
         where = f"v{found.release}" + ("" if found.group == "all" else f" {found.group}")
         if found.mean is None:
             lines.append(f"  {where:<10} too few devices had something to say")
             continue
         lines.append(f"  {where:<10} {_figure(found.mean)} of {found.devices:.0f} devices")
-        signs = zip(names, found.compared, strict=True)
+        signs = zip(names, found.compared, strict=False)
         lines += [f"  {'':<10} {_figure(each, signed=True)}  {name}" for name, each in signs]
     if one.lists is not None:
         said, where = one.lists, f"v{one.lists.release}"

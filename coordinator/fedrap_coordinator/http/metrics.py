@@ -170,6 +170,8 @@ ABOUT = {
     "quality_high": "Upper end of it.",
     "quality_uplift": "The same less that of the popular list.",
     "quality_uplift_low": "Lower end of its 95 % interval.",
+    "quality_uplift_lately": "The same less that of what is popular lately.",
+    "quality_uplift_lately_low": "Lower end of its 95 % interval.",
     "quality_best": "The best such mean of the last 30 days, by the lower end.",
     "lists_popular": "Share of devices' first ten that is among the most popular tenth.",
     "lists_popular_low": "Lower end of its 95 % interval.",

@@ -12,7 +12,7 @@ from fedrap_coordinator.domain.questions import QuestionRow, QuestionState
 from fedrap_coordinator.keyring import Keyring
 from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.sources import Sources
-from fedrap_core.plan import DAY, OFF, AnyScoring
+from fedrap_core.plan import DAY, OFF, AnyScoring, PaperMethod, SolveMethod
 from fedrap_core.questions.gains import Metric
 from fedrap_core.questions.lists import BUCKETS
 from fedrap_core.wire.authority import sign_message
@@ -54,6 +54,7 @@ def make_question(
         variants=list(wanted.variants) or OFF,
         trial=wanted.trial or OFF,
         lists=BUCKETS if wanted.lists else OFF,
+        lately=True if _has_opponents(wanted) and _has_trend(settings.method) else OFF,
         light=wanted.light,
         noise=asking.noise(delta),
         delta=delta,
@@ -77,6 +78,15 @@ def make_question(
         wanted.purpose,
         QuestionState.OPEN if settings.split is None else QuestionState.OPENING,
     )
+
+
+def _has_opponents(wanted: Wanted) -> bool:
+    """Is it about whole lists, beside which those stand that are the same for everybody?"""
+    return not wanted.variants and wanted.trial is None and not wanted.lists
+
+
+def _has_trend(method: SolveMethod | PaperMethod) -> bool:
+    return isinstance(method, SolveMethod) and method.trend is not OFF
 
 
 def read_question(row: QuestionRow) -> Question:

@@ -80,13 +80,14 @@ class ReleaseGains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNTED)] = 0
     own: Sums = NOTHING
     popular: Sums = NOTHING  # of the list that is the same for everybody
+    lately: Sums = NOTHING  # of the one in the order of the release's trend
 
     @property
     def is_full(self) -> bool:
         """Does no further interaction count?"""
         return self.count >= MOST_COUNTED
 
-    def with_ranks(self, own: int, popular: int) -> ReleaseGains:
+    def with_ranks(self, own: int, popular: int, lately: int) -> ReleaseGains:
         """One more interaction, whose item had these ranks; unchanged when full."""
         if self.is_full:
             return self
@@ -95,14 +96,18 @@ class ReleaseGains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             count=self.count + 1,
             own=_added(self.own, gains_of(own)),
             popular=_added(self.popular, gains_of(popular)),
+            lately=_added(self.lately, gains_of(lately)),
         )
 
-    def means(self, metric: Metric) -> tuple[float, float] | None:
-        """Own and popular, within [0, 1]; None where nothing was counted."""
+    def means(self, metric: Metric) -> tuple[float, float, float] | None:
+        """Own, popular and lately, within [0, 1]; None where nothing was counted."""
         if not self.count:
             return None
-        place = METRICS.index(metric)
-        return self.own[place] / self.count, self.popular[place] / self.count
+        own, popular, lately = (
+            sums[METRICS.index(metric)] / self.count
+            for sums in (self.own, self.popular, self.lately)
+        )
+        return own, popular, lately
 
 
 def _added(sums: Sums, gains: Sums) -> Sums:

@@ -192,6 +192,7 @@ class Question(Message, frozen=True, kw_only=True, tag="question"):
     variants: Annotated[list[AnyScoring], msgspec.Meta(max_length=MOST_VARIANTS)] | Off = OFF
     trial: Trial | Off = OFF
     lists: Annotated[int, msgspec.Meta(ge=8, le=1024)] | Off = OFF  # buckets; see lists.py
+    lately: bool | Off = OFF  # beside the popular list also that of the trend
     light: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0  # interactions; 0: one group
     noise: Annotated[float, msgspec.Meta(ge=0, le=1e4)]  # z, stddev of the sum's noise / S
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)]

@@ -100,11 +100,12 @@ class LocalModel:
 
     def ranks_of(
         self, before: Sequence[Interaction], trained: PaperState | None, one: Interaction
-    ) -> tuple[int, int] | None:
+    ) -> tuple[int, int, int] | None:
         """Where the item of an interaction stood in the lists of the moment before it, 0 first.
 
-        In this user's own list, and in the one that is the same for everybody. None where it could
-        not be in them: seen before, not in C, not shown, or spoken against.
+        In this user's own list, in the catalogue's order and in that of the trend, which without
+        one is the catalogue's. None where it could not be in them: seen before, not in C, not
+        shown, or spoken against.
         """
         row, counts = self._row(one.item), self._kinds.weight(one.kind)
         if row is None or counts is None or counts <= 0 or not self.step > 0:
@@ -114,7 +115,12 @@ class LocalModel:
         if not allowed[row]:
             return None
         own = self._scorer(before, trained).rank_of(row, allowed)
-        return own, int(np.count_nonzero(allowed[:row]))
+        popular = lately = int(np.count_nonzero(allowed[:row]))
+        if self.common.trend is not None:
+            trend = self.common.trend.values[0]  # (m,)
+            same = int(np.count_nonzero(allowed[:row] & (trend[:row] == trend[row])))
+            lately = same + int(np.count_nonzero(allowed & (trend > trend[row])))
+        return own, popular, lately
 
     def popular_share(self, items: Sequence[str]) -> float:
         """How much of a list is among the most popular of what may be shown."""

@@ -666,8 +666,8 @@ class DeviceState:
         if question.lists is not OFF:
             return layout.vector([self._list_now(question, question.lists)], group)
         if not variants:
-            found = [gains.of(one).means(question.metric) for one in question.releases]
-            return layout.vector(found, group)
+            lines = [gains.of(one).means(question.metric) for one in question.releases]
+            return layout.vector([one and one[: 1 + layout.compared] for one in lines], group)
         if model is None or [model.common.version] != question.releases:
             return layout.vector([None], group)
         means = variant_gains(gains, model, numbered, trained, variants, question.metric)

@@ -29,13 +29,13 @@ def test_a_device_counts_a_few_interactions_and_no_more() -> None:
     gains = ReleaseGains(3)
     assert gains.means("ndcg10") is None
     for rank in range(2 * MOST_COUNTED):
-        gains = gains.with_ranks(0, rank)
+        gains = gains.with_ranks(0, rank, 1)
     assert gains.count == MOST_COUNTED
     assert gains.is_full
     for metric in METRICS:
-        own, popular = gains.means(metric) or (0.0, 0.0)
+        own, popular, lately = gains.means(metric) or (0.0, 0.0, 0.0)
         assert own == 1.0
-        assert 0 < popular < 1
+        assert 0 < popular < lately <= 1
 
 
 @given(layouts, st.data())

@@ -271,7 +271,7 @@ const interval = (f) => `${f.value.toFixed(3)} (${f.low.toFixed(3)} to ${f.high.
 function answered(o) {
   return o.questions.filter((q) => !q.variants.length && q.share === null).flatMap((q) => q.results
     .filter((r) => r.group === "all" && r.mean)
-    .map((r) => ({ release: r.release, metric: q.metric, mean: r.mean, below: r.compared[0], devices: r.devices })))
+    .map((r) => ({ release: r.release, metric: q.metric, mean: r.mean, below: r.compared, devices: r.devices })))
     .reverse();
 }
 
@@ -280,11 +280,12 @@ function answers(o) {
   const words = open.map((q) => quiet(`Asked: ${q.about_lists ? "what lists consist of" : q.metric}, ${q.answers} answers so far; nothing is shown before the end.`));
   if (!found.length) return words;
   const last = found.at(-1), same = found.filter((q) => q.metric === last.metric).sort((a, b) => a.release - b.release);
-  const uplift = { value: -last.below.value, low: -last.below.high, high: -last.below.low };
+  const uplift = last.below.map((f) => interval({ value: -f.value, low: -f.high, high: -f.low }));
   return [make("div", {},
     make("div", { class: "line" }, make("span", { class: "big" }, last.mean.value.toFixed(3)),
       make("span", { class: "quiet" }, `${last.metric} at v${last.release}, as ${Math.round(last.devices)} devices said`)),
-    quiet(`95 % interval ${interval(last.mean)}; above the popular list by ${interval(uplift)}`),
+    quiet(`95 % interval ${interval(last.mean)}; above the popular list by ${uplift[0]}` +
+      (uplift[1] ? `, above what is popular lately by ${uplift[1]}` : "")),
     ...groups(o),
     lineChart({
       points: same.map((q) => ({

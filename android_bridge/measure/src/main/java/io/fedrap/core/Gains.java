@@ -19,10 +19,11 @@ final class Gains {
     private static final int KEPT_RELEASES = 8;
     private static final int KEPT_PAIRS = 2;
     private static final double LEAD_BITS = 2.0; // a rank that is four times another is as far apart as counts
-    private static final int LINES = 4; // metrics, in the order of Question.METRICS
+    private static final int METRICS = 4; // in the order of Question.METRICS
+    private static final int LISTS = 3; // own, popular, and by the trend
 
     private final long mark; // number of the last interaction that was looked at
-    private final Map<Long, double[]> sums; // by release: how many, own and popular of each metric
+    private final Map<Long, double[]> sums; // by release: how many, then each metric of each list
     private final Map<Long, double[]> pairs; // by staged release: how many, and their leads
 
     private Gains(long mark, Map<Long, double[]> sums, Map<Long, double[]> pairs) {
@@ -70,14 +71,13 @@ final class Gains {
         return new double[] {hit, hit * gain, gain, 1.0 / (rank + 1.0)};
     }
 
-    /** One more interaction, whose item had these ranks; the same where no more count. */
-    static double[] with(double[] sums, int own, int popular) {
-        double[] more = sums == null ? new double[1 + 2 * LINES] : sums.clone();
+    /** One more interaction, whose item had these ranks in each list; the same where no more count. */
+    static double[] with(double[] sums, int... ranks) {
+        double[] more = sums == null ? new double[1 + LISTS * METRICS] : sums.clone();
         if (more[0] < MOST_COUNTED) {
             more[0]++;
-            for (int metric = 0; metric < LINES; metric++) {
-                more[1 + metric] += of(own)[metric];
-                more[1 + LINES + metric] += of(popular)[metric];
+            for (int at = 0; at < LISTS * METRICS; at++) {
+                more[1 + at] += of(ranks[at / METRICS])[at % METRICS];
             }
         }
         return more;
@@ -107,12 +107,16 @@ final class Gains {
         return pair == null || pair[0] == 0 ? null : new double[] {pair[1] / pair[0]};
     }
 
-    /** The means of a metric, own and popular; null where nothing was counted. */
+    /** The means of a metric, for each list; null where nothing was counted. */
     static double[] means(double[] sums, String metric) {
-        int place = 1 + Question.METRICS.indexOf(metric);
-        return sums == null || sums[0] == 0
-                ? null
-                : new double[] {sums[place] / sums[0], sums[place + LINES] / sums[0]};
+        if (sums == null || sums[0] == 0) {
+            return null;
+        }
+        double[] means = new double[LISTS];
+        for (int list = 0; list < LISTS; list++) {
+            means[list] = sums[1 + list * METRICS + Question.METRICS.indexOf(metric)] / sums[0];
+        }
+        return means;
     }
 
     /**
@@ -133,7 +137,7 @@ final class Gains {
             return this;
         }
         long version = model.common.version;
-        double[] mine = sums.containsKey(version) ? sums.get(version) : new double[1 + 2 * LINES];
+        double[] mine = sums.containsKey(version) ? sums.get(version) : new double[1 + LISTS * METRICS];
         double[] pair = pairs.get(version);
         for (int place : fresh(numbers, after, 2 * MOST_COUNTED)) {
             if (mine[0] == MOST_COUNTED) {
@@ -142,7 +146,7 @@ final class Gains {
             List<Interaction> before = interactions.subList(0, place);
             int[] ranks = ranks(model, model.header.scoring, before, interactions.get(place));
             if (ranks != null) {
-                mine = with(mine, ranks[0], ranks[1]);
+                mine = with(mine, ranks);
             }
             if (full != model) {
                 int[] other = ranks(full, full.header.scoring, before, interactions.get(place));
@@ -231,8 +235,8 @@ final class Gains {
 
     /**
      * Where the item of an interaction stood in the lists of the moment before it, 0 first: in this user's
-     * own, and in the one that is the same for everybody. Null where it could not be in them: seen before,
-     * not in C, not shown, or spoken against.
+     * own, in the catalogue's order and in that of the trend, which without one is the catalogue's. Null
+     * where it could not be in them: seen before, not in C, not shown, or spoken against.
      */
     static int[] ranks(LocalModel model, Scoring scoring, List<Interaction> before, Interaction one) {
         int row = model.row(one.item);
@@ -254,10 +258,15 @@ final class Gains {
                         ? null
                         : new SequenceUser(model.common.sequence, seen, scoring.sequence);
         int popular = 0;
-        for (int above = 0; above < row; above++) {
-            popular += allowed[above] ? 1 : 0;
+        int lately = 0;
+        Trend trend = model.common.trend;
+        double here = trend == null ? 0.0 : trend.of(row);
+        for (int above = 0; above < allowed.length; above++) {
+            double there = trend == null ? 0.0 : trend.of(above);
+            popular += allowed[above] && above < row ? 1 : 0;
+            lately += allowed[above] && (there > here || above < row && there == here) ? 1 : 0;
         }
-        return new int[] {rankOf(model, mine, other, row, allowed), popular};
+        return new int[] {rankOf(model, mine, other, row, allowed), popular, lately};
     }
 
     /** How many of the allowed rows stand before this one, which is allowed, in the list of them all. */

@@ -28,6 +28,7 @@ final class Question {
     final List<Scoring> variants = new ArrayList<>(); // the one in force first; empty: none
     final Trial trial; // null: none
     final int lists; // buckets that items of lists fall into; 0: it is not about lists
+    final boolean lately; // beside the popular list also that of the trend
     final long light; // interactions of light users, who are summed apart; 0: one group
     final double noise; // z, standard deviation of the sum's noise / S
     final double delta;
@@ -64,6 +65,7 @@ final class Question {
         }
         trial = f.asMap().containsKey("trial") ? new Trial(f.inner("trial")) : null;
         lists = f.asMap().containsKey("lists") ? (int) f.integer("lists", 8, 1024) : 0;
+        lately = f.flag("lately", false);
         light = f.integer("light", 0, 1_000_000, 0);
         noise = f.number("noise", 0, 1e4);
         delta = f.number("delta", Double.MIN_VALUE, Math.nextDown(1.0));
@@ -109,10 +111,10 @@ final class Question {
     boolean isAnswerable() {
         if (trial != null || lists > 0) {
             boolean both = trial != null && lists > 0;
-            return !both && variants.isEmpty() && light == 0 && releases.size() == 1;
+            return !both && !lately && variants.isEmpty() && light == 0 && releases.size() == 1;
         }
         boolean named = new HashSet<>(releases).size() == releases.size();
-        return named && (variants.isEmpty() || variants.size() > 1 && releases.size() == 1);
+        return named && (variants.isEmpty() || !lately && variants.size() > 1 && releases.size() == 1);
     }
 
     private int groups() {
@@ -120,7 +122,8 @@ final class Question {
     }
 
     private int compared() {
-        return trial != null || lists > 0 ? 0 : variants.isEmpty() ? 1 : variants.size() - 1;
+        int lines = variants.isEmpty() ? lately ? 3 : 2 : variants.size();
+        return trial != null || lists > 0 ? 0 : lines - 1;
     }
 
     /** Q: squares of an answer in steps of 1/31, whatever the gains are and however they are rounded (14.10). */
