@@ -286,7 +286,9 @@ async def test_two_processes_over_tls_survive_a_kill_of_the_helper(tmp_path: Pat
                     await coordinator.advance()
                     await asyncio.sleep(0.2)
             assert sums[0].devices == 2
-            assert "fedrap_helper_closed_rounds 1" in await asyncio.to_thread(helper.metrics)
+            shown = await asyncio.to_thread(helper.metrics)
+            assert "fedrap_helper_closed_rounds 1" in shown
+            assert 'fedrap_helper_expansion{way="numpy"} 1' in shown  # so small: not worth C
             # nobody but the leader is answered
             async with aiohttp.ClientSession() as stranger:
                 with pytest.raises(aiohttp.ClientError):

@@ -23,14 +23,19 @@ _EXACT = 64  # products of 47 bits that a float64 adds up exactly
 
 def fold(values: Words) -> Words:
     """The same numbers, p at most, where they were below 2^62."""
-    once = (values & PRIME) + (values >> BITS)
-    return np.asarray((once & PRIME) + (once >> BITS))
+    low, high = np.asarray(values & PRIME), np.asarray(values >> BITS)
+    low += high
+    np.right_shift(low, BITS, out=high)
+    low &= PRIME
+    low += high
+    return low
 
 
 def reduce(values: Words) -> Words:
     """The same numbers in [0, p), where they were below 2^62."""
     folded = fold(values)
-    return np.where(folded == PRIME, np.uint64(0), folded)
+    folded[folded == PRIME] = 0
+    return folded
 
 
 def mul(left: Words, right: Words) -> Words:
