@@ -225,8 +225,8 @@ def shipped(name: str, seeds: range, users: int | None, epsilons: Epsilons) -> d
 def split_table(name: str, seeds: range, epsilons: Epsilons) -> dict[str, Any]:
     """What `init` writes, in rounds of two servers: no row bound, cone or counts of touches.
 
-    One device, 1 % and 5 %, by every aim; beside it the same sums with as much noise together as
-    one server has, and with a tenth of the step that rows may take.
+    One device, 1 % and 5 %, by every aim; beside it with rows that move by their usual length at
+    most.
     """
     data = load(name)
     size = Expected(len(data.users), len(data.items), 8.0, len(data) / len(data.users))
@@ -240,7 +240,7 @@ def split_table(name: str, seeds: range, epsilons: Epsilons) -> dict[str, Any]:
         some: list[tuple[float, Aim]] = [(share, "plain") for share in ATTACKERS]
         for line, settings, attacks in (
             ("as init writes it", found, every),
-            ("rows step by 0.05 at most", _capped(found), some),
+            ("rows step by 1 at most", _capped(found), some),
         ):
             for attackers, aim in attacks:
                 played = [
@@ -256,7 +256,7 @@ def split_table(name: str, seeds: range, epsilons: Epsilons) -> dict[str, Any]:
 
 def _capped(settings: Settings) -> Settings:
     change = msgspec.structs.replace
-    return change(settings, learning=change(settings.learning, row_step=0.05))
+    return change(settings, learning=change(settings.learning, row_step=1.0))
 
 
 def _without_cap(settings: Settings) -> Settings:
