@@ -55,6 +55,7 @@ class Schedule:
     coefficients: tuple[float, ...] = INDEPENDENT  # of correlated noise; banded.py
     int8: bool = True  # uploads and releases rounded as on the wire
     split: Split | None = None  # shares for two servers, each of which adds noise z
+    copies: int = 1  # devices with each history: sums of so many more devices under the same noise
 
     @property
     def turns(self) -> int:
@@ -239,12 +240,13 @@ def _published(common: Matrix, schedule: Schedule) -> Matrix:
 class Bands:
     """Noise on every row, touched or not, and on the triangle; here from a plain rng.
 
-    N_t = Z_t - sum_j c_j·N_{t-j}: what earlier steps got is kept, as many as there are bands. With
-    two servers each adds all of it, in whole steps, to numbers of which the triangle's were scaled.
+    N_t = Z_t - sum_j c_j·N_{t-j}: what earlier steps got is kept, as many as there are bands. Sums
+    are those of one copy of each history, so noise is divided by their number. With two servers
+    each adds all of it, in whole steps, to numbers of which the triangle's were scaled.
     """
 
     def __init__(self, schedule: Schedule, items: int, dim: int, rng: np.random.Generator) -> None:
-        self._stddev = schedule.noise * schedule.clip
+        self._stddev = schedule.noise * schedule.clip / schedule.copies
         self._series, self._tail = schedule.coefficients, schedule.coefficients[1:]
         self._steps = 0
         self._items, self._dim, self._rng = items, dim, rng

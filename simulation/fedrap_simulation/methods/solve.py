@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_coordinator.privacy.recipe import preset_for
+from fedrap_coordinator.privacy.recipe import USUAL_DEVICES, preset_for
 from fedrap_core.plan import Scoring, SolveMethod
 from fedrap_core.privacy.accounting import charged_epsilon, charged_noise, noise_for
 from fedrap_core.privacy.banded import optimal_coefficients
@@ -154,10 +154,12 @@ class Solve:
         """The preset for a guarantee: few large rounds, small k, noise from b and K.
 
         Epsilon is for a whole user over all rounds and not amplified. Rows and triangle are one
-        vector, clipped and noised as one; nothing else leaves, so scalars are not chosen.
+        vector, clipped and noised as one; nothing else leaves, so scalars are not chosen. With
+        `copies` of each history the preset is that of a population so much larger.
         """
-        preset = preset_for(epsilon)
-        schedule = Schedule(rounds=preset.rounds, part=0.5, clip=preset.clip)
+        copies = self.schedule.copies
+        preset = preset_for(epsilon, copies * USUAL_DEVICES)
+        schedule = Schedule(rounds=preset.rounds, part=0.5, clip=preset.clip, copies=copies)
         coefficients = optimal_coefficients(schedule.turns if banded else 1, schedule.rounds)
         noise = noise_for(epsilon, delta, schedule.participations) * hypot(*coefficients)
         return replace(

@@ -16,7 +16,14 @@ from fedrap.rounds.ledger import why_not
 from fedrap_coordinator.config_template import MEANING, render
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.privacy import recipe
-from fedrap_coordinator.privacy.recipe import Expected, derive, devices_needed, kept
+from fedrap_coordinator.privacy.recipe import (
+    USUAL_DEVICES,
+    Expected,
+    derive,
+    devices_needed,
+    kept,
+    preset_for,
+)
 from fedrap_coordinator.settings import Settings, load
 from fedrap_core.plan import sequence_of, sequence_scoring
 from fedrap_core.privacy.statement import state_policy
@@ -77,6 +84,16 @@ def test_needed_devices_grow_with_items_and_noise() -> None:
     usual = devices_needed(Expected(1, 1000), 1.0, 32)
     assert devices_needed(Expected(1, 10_000), 1.0, 32) > usual
     assert devices_needed(Expected(1, 1000), 3.0, 32) > usual
+
+
+def test_ten_times_the_devices_are_worth_ten_times_the_epsilon() -> None:
+    """And fewer than those of the measurement take no capacity away."""
+    for epsilon in (1.0, 2.0, 4.0, 8.0):
+        many = preset_for(epsilon, 10 * USUAL_DEVICES)
+        assert many == preset_for(10 * epsilon, USUAL_DEVICES) == preset_for(10 * epsilon, 50)
+        few = preset_for(epsilon, USUAL_DEVICES)
+        assert (many.dim, many.rounds) > (few.dim, few.rounds)
+        assert few == preset_for(epsilon, 50)
 
 
 def test_quality_kept_grows_with_the_signal() -> None:

@@ -192,6 +192,20 @@ def test_bands_take_noise_back_as_the_core_does() -> None:
         np.testing.assert_allclose(np.append(one.values.ravel(), one.packed_gram), known)
 
 
+def test_more_copies_of_each_history_are_as_much_less_noise() -> None:
+    """The sum of ten copies with noise is ten times that of one with a tenth of it."""
+    nothing = RoundSum(np.zeros(0, dtype=np.int64), np.zeros((0, 2)), np.zeros(3), 1)
+    one, ten = (
+        Bands(Schedule(clip=2.0, noise=1.5, copies=copies), 4, 2, np.random.default_rng(3))
+        for copies in (1, 10)
+    )
+    for _ in range(3):
+        alone, among = one.noised(nothing), ten.noised(nothing)
+        np.testing.assert_allclose(among.values, alone.values / 10)
+        np.testing.assert_allclose(among.packed_gram, alone.packed_gram / 10)
+        assert among.spread == alone.spread / 10
+
+
 def test_a_row_is_clipped_before_the_whole() -> None:
     histories, common = some_histories(4), some_items(4).items.to_float().astype(np.float64)
     method = SolveMethod(dim=DIM)
