@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from functools import partial
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 from aiohttp import web
 
 from fedrap_coordinator.admin.monitor import Monitor
 from fedrap_coordinator.domain.fault_points import Reached, pass_by
 from fedrap_coordinator.errors import ConfigError
-from fedrap_coordinator.http.admin_api import create_admin_app, serve_admin
-from fedrap_coordinator.http.dashboard import MONITOR
-from fedrap_coordinator.http.device_api import COORDINATOR, LIMITS, REGISTRY, around_devices, routes
+from fedrap_coordinator.http.admin_api import METRICS, MONITORS, create_admin_app, serve_admin
+from fedrap_coordinator.http.dashboard import ALONE, MONITOR, PLACE, Place
+from fedrap_coordinator.http.device_api import (
+    BASE,
+    BESIDE,
+    COORDINATOR,
+    LIMITS,
+    REGISTRY,
+    around_devices,
+    routes,
+)
 from fedrap_coordinator.http.helper_client import HelperClient
 from fedrap_coordinator.http.limits import RequestLimits
 from fedrap_coordinator.http.metrics import Metrics
@@ -29,10 +36,13 @@ from fedrap_coordinator.rounds.split_aggregator import ByPlan, Helper, SplitAggr
 from fedrap_coordinator.settings import Settings, server_context
 from fedrap_coordinator.sources import SYSTEM, Sources
 from fedrap_coordinator.store.protocol import Store
+from fedrap_coordinator.tasks import MAIN
 from fedrap_coordinator.tracing import NO_TRACES, Traces
 from fedrap_core.errors import MalformedMessage
 from fedrap_core.wire.keys import public_from_point
 
+BELOW = web.AppKey("below", dict[str, web.Application])  # the other tasks of this process
+ADMIN = web.AppKey("admin", web.Application)
 ADMIN_RUNNER = web.AppKey("admin_runner", web.AppRunner)
 
 
@@ -47,6 +57,8 @@ def create_app(
     reached: Reached = pass_by,
     metrics: Metrics | None = None,
     traces: Traces = NO_TRACES,
+    place: Place = ALONE,
+    tasks: Mapping[str, web.Application] | None = None,
 ) -> web.Application:
     """The coordinator as a web application; the parts that touch the world come in by argument.
 
@@ -57,6 +69,8 @@ def create_app(
         reached: is called at every fault point.
         metrics: where requests are counted; the store may count there, too.
         traces: where spans of requests go.
+        place: where this task is served, if it is one of several; see `places`.
+        tasks: the others of this process, each made by this function; they are served below.
     """
     if aggregator is None:
         aggregator = usual_aggregator(settings, keyring)
@@ -73,12 +87,54 @@ def create_app(
     app[COORDINATOR], app[MONITOR] = coordinator, monitor
     app[LIMITS] = limits
     app[REGISTRY] = Registry(store, sources.clock, settings.enrolment, keyring.authority)
+    app[BASE], app[BESIDE], app[BELOW] = place.base, {}, dict(tasks or {})
     app.router.add_routes(routes())
     app.cleanup_ctx.append(_run_coordinator)
     if settings.admin.port is not None:
-        admin = create_admin_app(settings, store, keyring, sources, monitor, metrics)
-        app.cleanup_ctx.append(partial(_run_admin, admin, settings))
+        app[ADMIN] = create_admin_app(settings, store, keyring, sources, monitor, metrics, place)
+    if tasks:
+        _mount(app)
+    if ADMIN in app and not place.base:
+        app.on_startup.append(_Listening(settings))  # when every task has started
+        app.on_shutdown.append(_stop_listening)
     return app
+
+
+def places(names: Iterable[str]) -> dict[str, Place]:
+    """Where tasks of these names are served, and the main one, each knowing where the others are.
+
+    Addresses of pages are relative: they hold behind any proxy.
+    """
+    names = tuple(names)
+    below = tuple((name, f"t/{name}/") for name in names)
+    found = {MAIN: Place("", ((MAIN, "./"), *below))}
+    for own in names:
+        beside = tuple((name, "./" if name == own else f"../{name}/") for name in names)
+        found[own] = Place(f"/t/{own}", ((MAIN, "../../"), *beside))
+    return found
+
+
+def _mount(app: web.Application) -> None:
+    """Serve the other tasks below this one, on both ports."""
+    admin = app.get(ADMIN)
+    shown = {}
+    for name, task in app[BELOW].items():
+        app.add_subapp(task[BASE], task)
+        app[BESIDE][name] = task[COORDINATOR]
+        below = task.get(ADMIN)
+        if admin is not None and below is not None:
+            admin.router.add_get(below[PLACE].base, _with_a_slash)
+            admin.add_subapp(below[PLACE].base, below)
+            admin[MONITORS].append(below[MONITOR])
+            shown[name] = below[METRICS]
+    if admin is not None:
+        admin[METRICS].show_tasks({MAIN: admin[METRICS], **shown})
+
+
+async def _with_a_slash(request: web.Request) -> web.Response:
+    """Pages name what they load from where they are."""
+    last = request.path.rpartition("/")[2]
+    return web.Response(status=308, headers={"Location": f"{last}/"})
 
 
 def usual_aggregator(
@@ -104,15 +160,21 @@ def usual_aggregator(
     return ByPlan(sealed, SplitAggregator(keyring, reached, identity, most, split.expansion))
 
 
-async def _run_admin(
-    admin: web.Application, settings: Settings, app: web.Application
-) -> AsyncIterator[None]:
-    host, port = settings.admin.host, settings.admin.port
-    assert port is not None
-    runner = await serve_admin(admin, host, port, server_context(settings.serve))
-    app[ADMIN_RUNNER] = runner
-    yield
-    await runner.cleanup()
+class _Listening:
+    """Opens the port of the admin API."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def __call__(self, app: web.Application) -> None:
+        host, port = self._settings.admin.host, self._settings.admin.port
+        assert port is not None
+        context = server_context(self._settings.serve)
+        app[ADMIN_RUNNER] = await serve_admin(app[ADMIN], host, port, context)
+
+
+async def _stop_listening(app: web.Application) -> None:
+    await app[ADMIN_RUNNER].cleanup()
 
 
 async def _run_coordinator(app: web.Application) -> AsyncIterator[None]:

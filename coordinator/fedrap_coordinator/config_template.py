@@ -26,6 +26,7 @@ MEANING = {
     "data": "folder that relative paths of database and keys start from; the file's own",
     "database": "or postgresql://user:password@host/name",
     "keys": "folder of the secret keys; back it up, and not beside the database",
+    "task": "the name of one of several tasks; its tables in the database have it before theirs",
     "seed": "of the first C",
     "serve.host": "use TLS, here or in front, before you open this to a network",
     "serve.port": "",

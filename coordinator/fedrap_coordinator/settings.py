@@ -50,6 +50,7 @@ from fedrap_core.split.compiled import Way
 from fedrap_core.wire.messages import MOST_PUBLIC, AttributeName
 
 DAY = 86400.0
+TaskName = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9]{0,19}$")]
 Days = Annotated[float, msgspec.Meta(gt=0, le=36500)]
 
 
@@ -228,6 +229,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data: str = ""  # folder that relative paths of database and keys start from: the file's own
     database: str = "sqlite:///fedrap.sqlite"
     keys: str = "keys"  # folder of the secret keys; never beside the database's backups
+    # The name of one of several tasks: its tables in the database have it before theirs.
+    task: Annotated[str, msgspec.Meta(pattern="^([a-z][a-z0-9]{0,19})?$")] = ""
+    tasks: dict[TaskName, str] = {}  # several beside this one: name and settings file of each
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0  # of the first C
     serve: Serve = Serve()
     ingest: IngestLimits = IngestLimits()
@@ -380,7 +384,9 @@ def _placed(settings: Settings, folder: Path) -> Settings:
             own_key=str(data / settings.keys / helper.own_key),
         )
         settings = change(settings, split=change(settings.split, helper=helper))
-    return change(settings, database=database, keys=str(data / settings.keys), serve=serve)
+    tasks = {name: str(folder / path) for name, path in settings.tasks.items()}
+    keys = str(data / settings.keys)
+    return change(settings, database=database, keys=keys, serve=serve, tasks=tasks)
 
 
 def over_defaults(tree: dict[str, Any]) -> dict[str, Any]:

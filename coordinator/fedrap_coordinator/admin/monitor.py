@@ -283,10 +283,15 @@ class Monitor:
         finally:
             self._listeners -= 1
 
-    async def is_ready(self) -> bool:
-        """Can a device be served? The database answers and there is a release."""
+    async def is_served(self) -> bool:
+        """Does the database answer?"""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(2):
                 await self._store.extent()
-                return self._coordinator.model is not None
+                return True
         return False
+
+    @property
+    def has_release(self) -> bool:
+        """Is there something that devices can be given?"""
+        return self._coordinator.model is not None

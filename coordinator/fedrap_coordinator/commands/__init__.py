@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from fedrap_coordinator.identity.attestation import Attestation
 from fedrap_coordinator.settings import server_context
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.engine import without_password
+from fedrap_coordinator.tasks import tasks_of
 from fedrap_core.errors import FedRapError
 
 
@@ -74,6 +76,8 @@ def _check_config(arguments: argparse.Namespace) -> int:
     if settings.split is not None:
         client_context(settings.split.helper)
     Attestation(settings.enrolment)
+    if settings.tasks:
+        tasks_of(settings, os.environ)
     shown = msgspec.to_builtins(settings)
     shown["database"] = without_password(settings.database)
     print_json(shown)

@@ -16,7 +16,7 @@ from fedrap_coordinator.config_template import render
 from fedrap_coordinator.errors import ConfigError
 from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.privacy.recipe import SPREAD_DAYS, Expected, Recipe, derive
-from fedrap_coordinator.settings import AdminApi
+from fedrap_coordinator.settings import AdminApi, Settings, TaskName
 from fedrap_core.privacy.statement import guarantee_in_words
 
 DASHBOARD_PORT = 8471
@@ -36,12 +36,15 @@ def add_init(commands: Any) -> None:
     wanted.add_argument("--epsilon", type=float, default=8.0,
                         help="the guarantee for one device in any 365 days (8)")  # fmt: skip
     wanted.add_argument("--no-privacy", action="store_true", help="no noise: guarantees nothing")
+    init.add_argument("--task", default="", metavar="NAME",
+                      help="for one of several tasks: a file that the main one lists")  # fmt: skip
     init.add_argument("--all", action="store_true", help="write expert settings, too")
     init.set_defaults(run=_init)
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    path = arguments.config or Path(CONFIG)
+    usual = f"{arguments.task}.toml" if arguments.task else CONFIG
+    path = arguments.config or Path(usual)
     if path.exists():
         say(f"{path} exists already; it is left as it is")
         return 2
@@ -54,14 +57,36 @@ def _init(arguments: argparse.Namespace) -> int:
     )
     recipe = derive(expected)
     settings = msgspec.structs.replace(recipe.settings, admin=AdminApi(port=DASHBOARD_PORT))
+    if arguments.task:
+        settings = _of_several(settings, arguments.task)
     path.write_text(render(settings, recipe.why, every_key=arguments.all), encoding="utf-8")
+    arguments.config = path
     keys = Path(settings_of(arguments).keys)
     open_keyring(keys)
     say(f"wrote {path} and the keys in {keys}{os.sep}: back them up, apart from the database")
     for line in _words(recipe):
         say(line)
-    say("next: fedrap-coordinator items add FILE, then serve")
+    if arguments.task:
+        say(f'next: list it in the main file: [tasks] {arguments.task} = "{path.name}"')
+    else:
+        say("next: fedrap-coordinator items add FILE, then serve")
     return 0
+
+
+def _of_several(settings: Settings, task: str) -> Settings:
+    """With a name, and with what tasks must not share under it.
+
+    Raises:
+        ConfigError: that is no name of a task.
+    """
+    try:
+        msgspec.convert(task, TaskName)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"--task {task}: small letters and digits, 20 at most") from error
+    enrolment = msgspec.structs.replace(settings.enrolment, audience=f"fedrap-{task}")
+    return msgspec.structs.replace(
+        settings, task=task, keys=f"{settings.keys}-{task}", enrolment=enrolment
+    )
 
 
 def _words(recipe: Recipe) -> list[str]:

@@ -49,7 +49,8 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
 @asynccontextmanager
 async def open_store(arguments: argparse.Namespace) -> AsyncIterator[SqlStore]:
     """The database of the settings; a coordinator may be running beside."""
-    store = SqlStore(settings_of(arguments).database)
+    settings = settings_of(arguments)
+    store = SqlStore(settings.database, task=settings.task)
     try:
         await store.open()
         yield store

@@ -10,17 +10,18 @@ import logging
 import os
 import signal
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from fedrap_coordinator.admin.documents import program_version
-from fedrap_coordinator.app import create_app
+from fedrap_coordinator.app import BELOW, create_app, places
 from fedrap_coordinator.commands.output import say, settings_of
 from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.http.dashboard import ALONE
 from fedrap_coordinator.http.device_api import COORDINATOR, LIMITS
 from fedrap_coordinator.http.limits import make_runner
 from fedrap_coordinator.http.metrics import Metrics
@@ -29,8 +30,9 @@ from fedrap_coordinator.keyring import open_keyring
 from fedrap_coordinator.logs import configure_logs
 from fedrap_coordinator.settings import Settings, server_context
 from fedrap_coordinator.sources import SYSTEM
-from fedrap_coordinator.store.sql import SqlStore
-from fedrap_coordinator.tracing import open_traces
+from fedrap_coordinator.store.sql import Kind, Observed, SqlStore
+from fedrap_coordinator.tasks import MAIN, tasks_of
+from fedrap_coordinator.tracing import Traces, open_traces
 from fedrap_core.privacy.statement import guarantee_in_words
 
 log = logging.getLogger(__name__)
@@ -54,31 +56,58 @@ def _serve(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
     configure_logs()
     logging.getLogger("aiohttp.server").addFilter(ServerEvents())
-    keyring = open_keyring(Path(settings.keys))
-    metrics, traces = Metrics(), open_traces(os.environ, program_version(), SYSTEM.clock)
-
-    def observed(kind: Literal["read", "write"], seconds: float) -> None:
-        metrics.observe_database(kind, seconds)
-        traces.database(kind, seconds)
-
-    store = SqlStore(settings.database, reached=traces.reached, observed=observed)
-    app = create_app(
-        settings, store, keyring, metrics=metrics, reached=traces.reached, traces=traces
-    )
-    log.log(
-        logging.WARNING if settings.privacy.noise == 0 else logging.INFO,
-        "privacy guarantee",
-        extra={"guarantee": guarantee_in_words(settings.privacy)},
-    )
+    several = tasks_of(settings, os.environ)
+    traces = open_traces(os.environ, program_version(), SYSTEM.clock)
+    app = make_app(settings, several, traces)
     try:
-        asyncio.run(_until_told(app, settings, arguments))
+        asyncio.run(_until_told(app, settings, several, arguments))
     finally:
         traces.close()
     return 0
 
 
+def make_app(
+    settings: Settings, several: Mapping[str, Settings], traces: Traces
+) -> web.Application:
+    """The coordinator of these settings, with the other tasks below it."""
+    metrics = {name: Metrics() for name in (MAIN, *several)}
+
+    def observed(task: str) -> Observed:
+        def see(kind: Kind, seconds: float) -> None:
+            metrics[task].observe_database(kind, seconds)
+            traces.database(kind, seconds)
+
+        return see
+
+    store = SqlStore(settings.database, reached=traces.reached, observed=observed(MAIN))
+    where = places(several) if several else {MAIN: ALONE}
+    below: dict[str, web.Application] = {}
+    for name, one in [*several.items(), (MAIN, settings)]:
+        main = name == MAIN
+        below[name] = app = create_app(
+            one,
+            store if main else store.beside(name, observed(name)),
+            open_keyring(Path(one.keys)),
+            reached=traces.reached,
+            metrics=metrics[name],
+            traces=traces,
+            place=where[name],
+            tasks=dict(below) if main else None,
+        )
+        log.log(
+            logging.WARNING if one.privacy.noise == 0 else logging.INFO,
+            "privacy guarantee",
+            extra={"guarantee": guarantee_in_words(one.privacy)}
+            | ({"task": name} if several else {}),
+        )
+    return app
+
+
 async def _until_told(
-    app: web.Application, settings: Settings, arguments: argparse.Namespace
+    app: web.Application,
+    settings: Settings,
+    several: Mapping[str, Settings],
+    arguments: argparse.Namespace,
 ) -> None:
     """Listen until SIGTERM or SIGINT, then answer what was begun."""
     where, over = settings.serve, asyncio.Event()
@@ -90,10 +119,12 @@ async def _until_told(
         await runner.setup()
         await web.TCPSite(runner, where.host, where.port, ssl_context=context).start()
         _settle_memory()
-        reload = _Reload(app, settings, context, arguments)
+        reload = _Reload(app, settings, several, context, arguments)
         _on_signal("SIGHUP", reload)
         scheme = "http" if context is None else "https"
         say(f"coordinator on {scheme}://{where.host}:{where.port}")
+        for name in settings.tasks:
+            say(f"task {name} on {scheme}://{where.host}:{where.port}/t/{name}")
         if settings.admin.port is not None:
             say(f"dashboard on {scheme}://{settings.admin.host}:{settings.admin.port}")
         await over.wait()
@@ -114,28 +145,39 @@ class _Reload:
         self,
         app: web.Application,
         settings: Settings,
+        several: Mapping[str, Settings],
         context: ssl.SSLContext | None,
         arguments: argparse.Namespace,
     ) -> None:
-        self._app = app
-        self._settings = settings
+        self._apps = {MAIN: app, **{name: app[BELOW][name] for name in several}}
+        self._held = {MAIN: settings, **several}
         self._context = context
         self._arguments = arguments
 
     def __call__(self) -> None:
         try:
             read = settings_of(self._arguments)
+            several = tasks_of(read, os.environ)
             if server_context(read.serve) is not None and self._context is not None:
                 # Connections that come from now on are shown the new certificate, on both ports.
                 self._context.load_cert_chain(read.serve.certificate, read.serve.private_key)
         except (ConfigError, OSError) as error:
             log.warning("settings not reloaded", extra={"reason": str(error)})
             return
-        taken, left = changes(self._settings, read)
-        self._settings = merged(self._settings, read)
-        self._app[LIMITS].reload(self._settings)
-        self._app[COORDINATOR].reload(self._settings)
-        log.warning("settings reloaded", extra={"taken": taken, "after_a_restart": left})
+        for name, now in [(MAIN, read), *several.items()]:
+            if name in self._apps:  # another task begins with a restart
+                self._take(name, now)
+
+    def _take(self, name: str, read: Settings) -> None:
+        app, was = self._apps[name], self._held[name]
+        taken, left = changes(was, read)
+        self._held[name] = now = merged(was, read)
+        app[LIMITS].reload(now)
+        app[COORDINATOR].reload(now)
+        told: dict[str, object] = {"taken": taken, "after_a_restart": left}
+        if len(self._apps) > 1:
+            told["task"] = name
+        log.warning("settings reloaded", extra=told)
 
 
 def changes(before: Settings, after: Settings) -> tuple[list[str], list[str]]:

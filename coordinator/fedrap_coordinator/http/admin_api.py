@@ -21,7 +21,9 @@ from fedrap_coordinator.admin.table import SERVED, Action, Arguments, CatalogueF
 from fedrap_coordinator.domain.rate_limits import Buckets
 from fedrap_coordinator.errors import ConfigError, Refusal
 from fedrap_coordinator.http.dashboard import (
+    ALONE,
     MONITOR,
+    PLACE,
     SESSIONS,
     SETTINGS,
     SOURCES,
@@ -30,6 +32,7 @@ from fedrap_coordinator.http.dashboard import (
     TRIES,
     TRIES_PACE,
     KnownSessions,
+    Place,
     Streams,
     end_streams,
     known_admin,
@@ -47,6 +50,7 @@ from fedrap_core.wire import problems
 log = logging.getLogger(__name__)
 KEYRING = web.AppKey("keyring", Keyring)
 METRICS = web.AppKey("metrics", Metrics)
+MONITORS = web.AppKey("monitors", list[Monitor])  # of this task, and of those mounted below it
 LARGEST = 32 * 1024 * 1024  # a catalogue file; everything else is small
 _KINDS = {"text/csv": "csv", "application/json": "json", "application/jsonl": "jsonl"}
 _PLACE = re.compile(r"{(\w+)}")  # of an argument in a path
@@ -59,12 +63,14 @@ def create_admin_app(
     sources: Sources,
     monitor: Monitor,
     metrics: Metrics,
+    place: Place = ALONE,
 ) -> web.Application:
     """The admin API and the dashboard, over a store that somebody else opens and closes."""
     app = web.Application(middlewares=[answer_problems(sources.uniform)], client_max_size=LARGEST)
     app[STORE], app[SETTINGS], app[KEYRING], app[SOURCES] = store, settings, keyring, sources
     app[MONITOR], app[STREAMS], app[METRICS] = monitor, Streams(), metrics
     app[TRIES], app[SESSIONS] = Buckets(TRIES_PACE), KnownSessions()
+    app[PLACE], app[MONITORS] = place, [monitor]
     app.on_shutdown.append(end_streams)
     app.router.add_routes(page_routes())
     app.router.add_routes([web.route(one.method, one.path, _handler(one)) for one in SERVED])
@@ -148,7 +154,11 @@ async def _health(request: web.Request) -> web.Response:
 
 
 async def _ready(request: web.Request) -> web.Response:
-    ready = await request.app[MONITOR].is_ready()
+    """Of several tasks none keeps the others from being served because its catalogue is empty."""
+    monitors = request.app[MONITORS]
+    ready = any(one.has_release for one in monitors)
+    for one in monitors:
+        ready = ready and await one.is_served()
     return web.json_response({"ready": ready}, status=200 if ready else 503)
 
 

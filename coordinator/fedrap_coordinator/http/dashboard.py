@@ -79,6 +79,22 @@ class Streams(set[asyncio.Task[Any]]):
 STREAMS = web.AppKey("streams", Streams)
 
 
+class Place(NamedTuple):
+    """Where a task's page is, and the pages of the others of this process."""
+
+    base: str = ""  # of its addresses: /t/name, or nothing
+    tasks: tuple[tuple[str, str], ...] = ()  # names, and where they are from here
+
+    @property
+    def cookie(self) -> str:
+        """Each task has its own: its path alone would not tell it from that of the main task."""
+        return f"{COOKIE}{self.base.replace('/', '-')}"
+
+
+ALONE = Place()
+PLACE = web.AppKey("place", Place)
+
+
 class KnownSessions:
     """Who was found to be signed in: while the database is away they may go on looking."""
 
@@ -173,7 +189,7 @@ async def who_is(request: web.Request) -> AdminRecord | None:
 
 async def _session_of(request: web.Request) -> Session | None:
     """What the cookie says, if it is ours and not over; it may have been ended."""
-    cookie = request.cookies.get(COOKIE)
+    cookie = request.cookies.get(request.app[PLACE].cookie)
     if cookie is None:
         return None
     return read_session(await _key(request.app), cookie, request.app[SOURCES].clock())
@@ -203,10 +219,10 @@ async def _sign_in(request: web.Request) -> web.Response:
     sources = request.app[SOURCES]
     session = Session(sources.token_bytes(16), int(sources.clock() + seconds), digest)
     cookie = make_session(await _key(request.app), session)
-    answer = web.json_response({"name": known.name, "role": known.role})
+    place, answer = request.app[PLACE], _person(request, known)
     answer.set_cookie(
-        COOKIE, cookie, max_age=int(seconds), httponly=True, samesite="Strict", path="/",
-        secure=_is_secure(request),
+        place.cookie, cookie, max_age=int(seconds), httponly=True, samesite="Strict",
+        path=f"{place.base}/", secure=_is_secure(request),
     )  # fmt: skip
     return answer
 
@@ -220,8 +236,15 @@ def _is_secure(request: web.Request) -> bool:
 
 
 async def _session(request: web.Request) -> web.Response:
-    known = await known_admin(request)
-    return web.json_response({"name": known.name, "role": known.role})
+    return _person(request, await known_admin(request))
+
+
+def _person(request: web.Request, known: AdminRecord) -> web.Response:
+    """Who signed in, and where the other tasks are."""
+    said: dict[str, object] = {"name": known.name, "role": known.role}
+    if tasks := request.app[PLACE].tasks:
+        said["tasks"] = [{"name": name, "at": at} for name, at in tasks]
+    return web.json_response(said)
 
 
 async def _sign_out(request: web.Request) -> web.Response:
@@ -231,7 +254,8 @@ async def _sign_out(request: web.Request) -> web.Response:
         now = request.app[SOURCES].clock()
         await request.app[STORE].end_session(session.id, session.until, now)
     answer = web.json_response({"signed_out": True})
-    answer.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
+    place = request.app[PLACE]
+    answer.del_cookie(place.cookie, path=f"{place.base}/", httponly=True, samesite="Strict")
     return answer
 
 

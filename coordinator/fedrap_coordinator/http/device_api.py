@@ -28,6 +28,8 @@ from fedrap_core.wire.messages import Enrol, Forget, Forgotten, Message, Renew
 COORDINATOR = web.AppKey("coordinator", Coordinator)
 REGISTRY = web.AppKey("registry", Registry)
 LIMITS = web.AppKey("limits", RequestLimits)
+BASE = web.AppKey("base", str)  # of a task's addresses, where it is one of several
+BESIDE = web.AppKey("beside", dict[str, Coordinator])  # the other tasks of this process
 MEDIA_TYPE = "application/vnd.fedrap+msgpack"
 _FOREVER = "public, max-age=31536000, immutable"
 
@@ -62,6 +64,8 @@ def around_devices(
 
     @web.middleware
     async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.match_info.apps[-1] is not request.app:
+            return await handler(request)  # of another task, which has a frame of its own
         if traces is NO_TRACES:
             return await answered(request, handler)
         with traces.request() as span:
@@ -94,9 +98,13 @@ async def get_health(request: web.Request) -> web.Response:
 
 
 async def get_ready(request: web.Request) -> web.Response:
-    """For a balancer: may devices be sent here?"""
-    coordinator = request.app[COORDINATOR]
-    ready = coordinator.is_ready and coordinator.model is not None
+    """For a balancer: may devices be sent here?
+
+    Of several tasks none keeps the others from being served because its catalogue is still empty.
+    """
+    coordinators = [request.app[COORDINATOR], *request.app[BESIDE].values()]
+    serve = all(one.is_ready for one in coordinators)
+    ready = serve and any(one.model is not None for one in coordinators)
     return web.json_response({"ready": ready}, status=200 if ready else 503)
 
 
@@ -212,7 +220,8 @@ async def _signed(request: web.Request) -> SignedRequest:
     """The request as it came; nothing is proven yet. Headers are looked at before the body."""
     headers = read_headers(request.headers)
     body = await request.app[LIMITS].read_body(request)
-    return SignedRequest(*headers, request.method, request.raw_path, body)
+    path = request.raw_path.removeprefix(request.app[BASE])
+    return SignedRequest(*headers, request.method, path, body)
 
 
 async def _proven(request: web.Request, purpose: Purpose) -> tuple[DeviceRecord, bytes]:

@@ -6,7 +6,7 @@ Counters hold numbers, routes and problem codes; never a device, an address or a
 from __future__ import annotations
 
 from collections import Counter as Sums
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from aiohttp import web
 from prometheus_client import (
@@ -18,7 +18,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -26,6 +26,7 @@ from fedrap_coordinator.admin.documents import program_version
 from fedrap_coordinator.admin.monitor import PHASES
 from fedrap_coordinator.http.problems import ProblemAnswer
 
+_BUILD = "fedrap_build"
 _ROUND_ROUTES = frozenset({"offers", "updates"})  # their refusals belong to the open round
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _ROUND_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
@@ -56,12 +57,17 @@ class Metrics:
             "fedrap_database_seconds", "Transactions, from asking for one to its end.", ["kind"],
             buckets=_SECONDS, registry=self.registry,
         )  # fmt: skip
-        Info("fedrap_build", "What runs.", registry=self.registry).info({"version": VERSION})
+        Info(_BUILD, "What runs.", registry=self.registry).info({"version": VERSION})
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._found: dict[tuple[str, int], tuple[Histogram, Counter, Counter]] = {}
         self._pending: Sums[str] = Sums()
         self.bytes_up = self.bytes_down = 0
+        self._tasks: Mapping[str, Metrics] = {}
+
+    def show_tasks(self, tasks: Mapping[str, Metrics]) -> None:
+        """Tell every number with the task that it is of, itself among them."""
+        self._tasks = tasks
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, registry=self.registry)
@@ -89,7 +95,11 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """The text that Prometheus reads."""
-        return generate_latest(self.registry)
+        if not self._tasks:
+            return generate_latest(self.registry)
+        together = CollectorRegistry()
+        together.register(_OfTasks({name: one.registry for name, one in self._tasks.items()}))
+        return generate_latest(together)
 
     def count(self, request: web.Request, answer: web.StreamResponse, seconds: float) -> None:
         """A request of a device was answered after so many seconds."""
@@ -123,6 +133,29 @@ class Metrics:
 
 
 METRICS_TYPE = CONTENT_TYPE_LATEST
+
+
+class _OfTasks(Collector):
+    """The numbers of several tasks, with a label that says whose; those of the process once."""
+
+    def __init__(self, registries: Mapping[str, CollectorRegistry]) -> None:
+        self._registries = registries
+
+    def collect(self) -> Iterable[Metric]:
+        found: dict[str, Metric] = {}
+        for task, registry in self._registries.items():
+            for family in registry.collect():
+                of_process = family.name == _BUILD or not family.name.startswith("fedrap_")
+                if of_process:
+                    found.setdefault(family.name, family)
+                    continue
+                known = found.setdefault(
+                    family.name, Metric(family.name, family.documentation, family.type)
+                )
+                known.samples += [
+                    one._replace(labels={"task": task, **one.labels}) for one in family.samples
+                ]
+        return found.values()
 
 
 class _Gauges(Collector):

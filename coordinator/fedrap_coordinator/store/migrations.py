@@ -3,6 +3,9 @@
 One function for each number, from the schema before it to its own; all that are due run in one
 transaction, so a kill -9 in the middle leaves the database as it was. A step that makes a table
 makes it as it is today, so a later step asks whether its column is there already.
+
+Tasks with a name began at schema 13: a step after that one runs for each task's own tables, so what
+it writes as text has `named(db, table)` and not the plain name.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import sqlalchemy as sa
 from fedrap_coordinator.domain.charges import with_charge
 from fedrap_coordinator.errors import StoreUnavailable
 from fedrap_coordinator.store import schema as t
+from fedrap_coordinator.store.task_tables import make_tables, named
 from fedrap_core.errors import FedRapError
 from fedrap_core.plan import Plan
 from fedrap_core.privacy.accounting import step_cost
@@ -41,7 +45,7 @@ def open_schema(db: sa.Connection) -> None:
         db.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
     known = _number(db)
     if known is None:
-        t.metadata.create_all(db)
+        make_tables(db)
         db.execute(t.meta.insert().values(name="schema", value=_written()))
         return
     if known > t.SCHEMA:
@@ -55,7 +59,7 @@ def open_schema(db: sa.Connection) -> None:
     if known < t.SCHEMA:
         log.warning("database brought up to date", extra={"was": known, "schema": t.SCHEMA})
         db.execute(t.meta.update().where(t.meta.c.name == "schema").values(value=_written()))
-    t.metadata.create_all(db)  # the tables that are not there yet
+    make_tables(db)  # those that are not there yet
 
 
 def to_schema_2(db: sa.Connection) -> None:
@@ -248,7 +252,7 @@ def _run(db: sa.Connection, *statements: str) -> None:
 
 def _number(db: sa.Connection) -> int | None:
     """The schema of this database; None when it is empty."""
-    if not sa.inspect(db).has_table("meta"):
+    if not sa.inspect(db).has_table(named(db, t.meta)):
         return None
     found = db.scalar(sa.select(t.meta.c.value).where(t.meta.c.name == "schema"))
     text = b"" if found is None else bytes(found)

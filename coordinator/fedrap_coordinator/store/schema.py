@@ -279,7 +279,7 @@ def _after_audit(dialect: str, statement: str) -> None:
 for _verb in ("UPDATE", "DELETE"):
     _after_audit(
         "sqlite",
-        f"CREATE TRIGGER audit_no_{_verb.lower()} BEFORE {_verb} ON audit "
+        f"CREATE TRIGGER %(table)s_no_{_verb.lower()} BEFORE {_verb} ON %(table)s "
         "BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END",
     )
 _after_audit(
@@ -289,6 +289,6 @@ _after_audit(
 )
 _after_audit(
     "postgresql",
-    "CREATE TRIGGER audit_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON audit "
+    "CREATE TRIGGER audit_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON %(table)s "
     "EXECUTE FUNCTION audit_keep()",
 )

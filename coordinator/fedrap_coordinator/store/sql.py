@@ -39,6 +39,7 @@ from fedrap_coordinator.store.engine import (
     open_engine,
 )
 from fedrap_coordinator.store.migrations import open_schema
+from fedrap_coordinator.store.task_tables import lock_of, of_task
 
 CHUNK = 64  # sealed bodies read at once
 MANY = 4096  # rows without a body
@@ -136,27 +137,69 @@ def _probe(db: sa.Connection) -> None:
     db.execute(t.meta.delete().where(t.meta.c.name == _PROBE))
 
 
-class SqlStore:
-    """A store behind a URL such as `sqlite:///fedrap.sqlite` or `postgresql://host/fedrap`."""
+class _Database:
+    """Connections and the threads that use them; of SQLite all stores of a process share one."""
 
-    def __init__(
-        self, url: str, reached: Reached = pass_by, observed: Observed = _seen_by_nobody
-    ) -> None:
-        self._engine = open_engine(url)
-        self._reached = reached
-        self._observed = observed
-        self.serves, self.trouble = True, ""
-        self._turn = threading.Lock()  # of whoever changes `serves`
-        sqlite = self._engine.dialect.name == "sqlite"
+    def __init__(self, url: str) -> None:
+        self.url, self.engine = url, open_engine(url)
+        sqlite = self.engine.dialect.name == "sqlite"
         # SQLite has one writer, so it gets one thread; waiting for that thread is the only lock.
         # Its readers see what was committed and wait for nobody; there are two, so that a pass
         # over a whole table keeps no device waiting.
         threads = 1 if sqlite else CONNECTIONS
-        self._writers = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="fedrap-store")
-        self._readers = self._writers
+        self.writers = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="fedrap-store")
+        self.readers = self.writers
         if sqlite:
-            self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="fedrap-reads")
+            self.readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="fedrap-reads")
+        self._users, self._turn = 0, threading.Lock()
+
+    def beside(self) -> _Database:
+        """For another task of this process: its writes wait in the same line where there is one."""
+        return self if self.engine.dialect.name == "sqlite" else _Database(self.url)
+
+    def enter(self) -> None:
+        """Somebody uses it."""
+        with self._turn:
+            self._users += 1
+
+    def leave(self) -> None:
+        """And no more. A connection in use is not closed by `dispose`, so all threads end first."""
+        with self._turn:
+            self._users -= 1
+            if self._users > 0:
+                return
+        self.readers.shutdown()
+        self.writers.shutdown()
+        self.engine.dispose()
+
+
+class SqlStore:
+    """A store behind a URL such as `sqlite:///fedrap.sqlite` or `postgresql://host/fedrap`.
+
+    A database has one for each task in it; each sees the tables of its own.
+    """
+
+    def __init__(
+        self,
+        url: str | _Database,
+        reached: Reached = pass_by,
+        observed: Observed = _seen_by_nobody,
+        *,
+        task: str = "",
+    ) -> None:
+        self._database = _Database(url) if isinstance(url, str) else url
+        self._database.enter()
+        self._engine = of_task(self._database.engine, task)
+        self._writers, self._readers = self._database.writers, self._database.readers
+        self._reached = reached
+        self._observed = observed
+        self.serves, self.trouble = True, ""
+        self._turn = threading.Lock()  # of whoever changes `serves`
         self._reading = self._engine.execution_options(**{READS: True})
+
+    def beside(self, task: str, observed: Observed = _seen_by_nobody) -> SqlStore:
+        """The store of another task in the same database."""
+        return SqlStore(self._database.beside(), self._reached, observed, task=task)
 
     def transact(self, body: Body[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Run `body(connection, ...)` as one transaction."""
@@ -220,13 +263,7 @@ class SqlStore:
             raise StoreUnavailable(f"the database cannot be opened: {error}") from error
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._end)
-
-    def _end(self) -> None:
-        """A connection that is in use is not closed by `dispose`, so all threads end first."""
-        self._readers.shutdown()
-        self._writers.shutdown()
-        self._engine.dispose()
+        await asyncio.to_thread(self._database.leave)
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[bool]:
@@ -253,7 +290,7 @@ class SqlStore:
         try:
             db = self._engine.connect()
             try:
-                if db.scalar(sa.select(sa.func.pg_try_advisory_lock(_STEPPING))):
+                if db.scalar(sa.select(sa.func.pg_try_advisory_lock(lock_of(db, _STEPPING)))):
                     db.commit()
                     return db
             except BaseException:
@@ -373,7 +410,7 @@ def _give_back(db: sa.Connection) -> None:
     """Free the lock; a connection that is gone has freed it."""
     try:
         with db:
-            db.execute(sa.select(sa.func.pg_advisory_unlock(_STEPPING)))
+            db.execute(sa.select(sa.func.pg_advisory_unlock(lock_of(db, _STEPPING))))
             db.commit()
     except DBAPIError:
         db.invalidate()

@@ -25,6 +25,7 @@ from fedrap_coordinator.domain.records import (
 )
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.engine import insert_once
+from fedrap_coordinator.store.task_tables import named
 from fedrap_core.plan import Privacy
 
 T = TypeVar("T")
@@ -95,7 +96,7 @@ def session_ended(db: sa.Connection, session: bytes) -> bool:
 def write_audit(db: sa.Connection, entry: AuditEntry) -> None:
     """Append; one writer at a time, for each row is chained to the one before."""
     if db.dialect.name == "postgresql":
-        db.execute(sa.text("LOCK TABLE audit IN EXCLUSIVE MODE"))
+        db.execute(sa.text(f"LOCK TABLE {named(db, t.audit)} IN EXCLUSIVE MODE"))
     a = t.audit.c
     last = db.execute(sa.select(a.number, a.digest).order_by(a.number.desc()).limit(1)).first()
     number, before = (0, bytes(32)) if last is None else (last.number, bytes(last.digest))

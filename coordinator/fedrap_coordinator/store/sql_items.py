@@ -20,6 +20,7 @@ from fedrap_coordinator.domain.records import (
 )
 from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store.sql_admin import audited
+from fedrap_coordinator.store.task_tables import named
 
 
 def add_items(db: sa.Connection, items: Sequence[str]) -> int:
@@ -64,7 +65,7 @@ def extent(db: sa.Connection) -> Extent:
 def _one_at_a_time(db: sa.Connection) -> None:
     """Rows are counted, so two who add items must not count at the same time."""
     if db.dialect.name == "postgresql":  # SQLite has one writer anyway
-        db.execute(sa.text("LOCK TABLE item IN SHARE ROW EXCLUSIVE MODE"))
+        db.execute(sa.text(f"LOCK TABLE {named(db, t.item)} IN SHARE ROW EXCLUSIVE MODE"))
 
 
 def _mark(db: sa.Connection, items: Sequence[str], *, retired: bool) -> int:

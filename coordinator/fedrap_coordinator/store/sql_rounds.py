@@ -21,6 +21,7 @@ from fedrap_coordinator.store import schema as t
 from fedrap_coordinator.store import sql_devices
 from fedrap_coordinator.store.sql_releases import for_everybody, insert_release
 from fedrap_coordinator.store.sql_rollouts import keep_rollout
+from fedrap_coordinator.store.task_tables import lock_of
 
 _OVER = tuple(phase.value for phase in OVER)
 # What every batch asks is built once: building cost as much as running it.
@@ -48,7 +49,7 @@ _OPENING = 0x66656473  # of PostgreSQL: two processes that open a round at once 
 def open_round(db: sa.Connection, round_: Round, plan: bytes) -> bool:
     """Keep a new round, unless its step is open, released, or behind us."""
     if db.dialect.name == "postgresql":
-        db.execute(sa.select(sa.func.pg_advisory_xact_lock(_OPENING)))
+        db.execute(sa.select(sa.func.pg_advisory_xact_lock(lock_of(db, _OPENING))))
     r, released = t.round_.c, sa.select(t.release.c.step).where(t.release.c.step >= round_.step)
     rival = sa.select(r.id).where(r.phase.not_in(_OVER), r.step >= round_.step)
     if db.execute(rival).first() or db.execute(released).first():

@@ -29,7 +29,7 @@ from fedrap_simulation.evaluation.splits import (
     make_split,
 )
 from fedrap_simulation.evaluation.task import ProtocolName
-from fedrap_simulation.evaluation.time_split import DAYS, make_time_split
+from fedrap_simulation.evaluation.time_split import DAYS, VALIDATIONS, make_time_split
 from fedrap_simulation.methods.protocol import Method, OnProgress, Private
 from fedrap_simulation.methods.registry import make_method
 
@@ -107,6 +107,7 @@ class Evaluation:
                     days=self._request.days,
                     least=self._request.least,
                     protocol=self._request.protocol,
+                    validations=VALIDATIONS if seed == self._request.first_seed else 1,
                 )
                 if self._kind == "time"
                 else make_split(

@@ -39,6 +39,8 @@ class Task:
     asked_at: float | None = (
         None  # when all are asked, in the unit of `times`; None: each at the end
     )
+    # Of a validation in time: the same question at earlier moments, for choosing by more answers.
+    earlier: tuple[Task, ...] = ()
 
     @property
     def users(self) -> int:
@@ -60,6 +62,7 @@ class Task:
             barred=self.barred.some(users),
             times=None if self.times is None else self.times[self.train.entries(users)],
             asked=None if self.asked is None else np.flatnonzero(np.isin(users, self.asked)),
+            earlier=(),
         )
 
     def counts(self) -> npt.NDArray[np.int64]:

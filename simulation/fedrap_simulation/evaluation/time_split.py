@@ -8,10 +8,14 @@ is new to that person, drawn by the seed among those days' items.
 
 Cuts roll: seed 0 cuts half-way through the span of the data, each further seed a tenth later, so
 that settings which were chosen for the first are never of the future. Validation cuts so many days
-before the test as are asked about.
+before the test as are asked about; and, where settings are chosen, as many days before that again
+and again, for one cut has few answers. No answer of a validation is later than the test's cut.
 """
 
 from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +28,7 @@ from fedrap_simulation.evaluation.task import ProtocolName, Stage, Task
 DAY = 86_400.0  # seconds
 DAYS = 10.0  # that are asked about, unless said
 CUTS = 5
+VALIDATIONS = 6  # cuts that settings are chosen on, where the data has as many
 _FIRST, _STEP = 0.5, 0.1  # of the span of the data
 
 
@@ -50,8 +55,12 @@ def make_time_split(
     days: float = DAYS,
     least: int = 10,
     protocol: ProtocolName = "clean",
+    validations: int = 1,
 ) -> Split:
     """The questions of a cut. Who has fewer than `least` items by then is learnt from, not asked.
+
+    With more than one of the `validations` the later ones are the `earlier` of the first; those
+    that nobody could be asked at are left out.
 
     Raises:
         BadData: as `cut_at`; or nobody comes back.
@@ -61,6 +70,12 @@ def make_time_split(
     cut = cut_at(data, seed)
     test, names = _task(data, seed, "test", cut, days, least, protocol)
     validation, _ = _task(data, seed, "validation", cut - days * DAY, days, least, protocol)
+    earlier = []
+    for back in range(2, validations + 1):
+        with contextlib.suppress(BadData):
+            at = cut - back * days * DAY
+            earlier.append(_task(data, seed, "validation", at, days, least, protocol, back)[0])
+    validation = replace(validation, earlier=tuple(earlier))
     return Split(validation, test, names, "time")
 
 
@@ -72,10 +87,11 @@ def _task(
     days: float,
     least: int,
     protocol: ProtocolName,
+    back: int = 1,
 ) -> tuple[Task, tuple[str, ...]]:
     """The question of a cut, and who is known before it, in order."""
     assert data.time is not None
-    rng = np.random.default_rng([seed, 0x71E, stage == "test"])
+    rng = np.random.default_rng([seed, 0x71E, stage == "test", *([back] if back > 1 else [])])
     order = np.lexsort((rng.random(len(data)), data.time))
     order = order[first_of_each(data.user[order], data.item[order], len(data.items))]
     time = data.time[order]

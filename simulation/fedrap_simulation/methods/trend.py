@@ -6,8 +6,10 @@ All other parts are learnt in rounds at the moment of the question, in which eve
 and so is this one: every touch is told once. With `slow` devices tell what they touched in rounds
 in time, one a day, a tenth of them in each, ten times at the most: not everything that happened is
 known by then, and some of it twice. Half-life and weight are chosen on validation by the same votes
-as all other scalars, with no trend at all as the first candidate; so are, once more, those that mix
-the other parts. Without times that can be compared between users there is no trend.
+as all other scalars, with no trend at all as the first candidate and trend alone among the others;
+so are, once more, those that mix the other parts. A moment has few answers, so where the task has
+earlier ones their votes count, too, as those of devices would that were asked again and again.
+Without times that can be compared between users there is no trend.
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ from fedrap_simulation.engine.trend_rounds import (
 )
 from fedrap_simulation.evaluation.metrics import BLOCK_CELLS, gains, measure
 from fedrap_simulation.evaluation.task import Task
-from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores
+from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores, no_progress
 from fedrap_simulation.methods.sequence import FEDRAP_SEQUENCE, Ready, Sequence, SequenceFitted
 from fedrap_simulation.methods.solve import pick_by_votes, voters
 from fedrap_simulation.methods.tuning import require_validation
 
-HALVES: Several[float] = (7.0, 1.0, 3.0, 14.0, 30.0)  # days
-WEIGHTS: Several[float] = (0.5, 1.0, 2.0, 4.0, 8.0)
+HALVES: Several[float] = (7.0, 1.0, 2.0, 3.0, 5.0, 14.0, 30.0)  # days
+WEIGHTS: Several[float] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)  # the last: all others break ties
+ALONE = SequenceScoring(solve=0.0, sequence=0.0, kappa=0.0)
 BETAS: Several[float] = (0.0, 4.0, 16.0)  # of `solve` beside the sequence part, as there
 KAPPAS: Several[float] = (0.0, 1.0)  # popularity of all times may want to step back
 
@@ -86,15 +89,22 @@ class Trend:
         tuned = replace(self, ours=ours)
         if task.times is None:
             return replace(tuned, weight=0.0)
-        fitted = ours.fit(task, seed, lambda done, words: on_progress(0.8 + 0.1 * done, words))
-        trends = {half: replace(self, half_days=half).trend(task, seed) for half in HALVES}
         mixes = [
             ours.scoring,
             *(SequenceScoring(solve=beta, kappa=kappa) for beta in BETAS for kappa in KAPPAS),
         ]
-        candidates = [(ours.scoring, self.half_days, 0.0), *product(mixes, HALVES, WEIGHTS)]
-        votes = _votes(fitted, task, voters(task, seed), candidates, trends)
-        scoring, half, weight = candidates[pick_by_votes(votes)]
+        candidates = [
+            (ours.scoring, self.half_days, 0.0),
+            *product(mixes, HALVES, WEIGHTS),
+            *((ALONE, half, 1.0) for half in HALVES),
+        ]
+        moments, votes = (task, *task.earlier), []
+        for place, one in enumerate(moments):
+            on_progress(0.8 + 0.2 * place / len(moments), f"{self.name}: moment {place + 1}")
+            fitted = ours.fit(one, seed, no_progress)
+            trends = {half: replace(self, half_days=half).trend(one, seed) for half in HALVES}
+            votes.append(_votes(fitted, one, voters(one, seed), candidates, trends))
+        scoring, half, weight = candidates[pick_by_votes(np.concatenate(votes, axis=1))]
         on_progress(1.0, f"{self.name}: half {half:g} days, weight {weight:g}")
         return replace(tuned, ours=replace(ours, scoring=scoring), half_days=half, weight=weight)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
+import numpy as np
+
 from fedrap_simulation.evaluation.metrics import gains, measure
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.protocol import Fitted, Method, OnProgress, no_progress
@@ -64,11 +66,18 @@ def quality(fitted: Fitted, task: Task) -> float:
 
 
 def choose(candidates: Sequence[M], task: Task, seed: int, on_progress: OnProgress) -> M:
-    """The candidate that does best on a validation task; of equals the first."""
+    """The candidate that does best on a validation task; of equals the first.
+
+    Where the task has earlier ones, by all their answers together.
+    """
     require_validation(task)
     best, best_quality = candidates[0], -1.0
     for place, candidate in enumerate(candidates):
-        reached = quality(candidate.fit(task, seed, no_progress), task)
+        found = [
+            gains(measure(candidate.fit(one, seed, no_progress), one, top=0).full)
+            for one in (task, *task.earlier)
+        ]
+        reached = float(np.concatenate(found).mean())
         if reached > best_quality:
             best, best_quality = candidate, reached
         on_progress((place + 1) / len(candidates), f"{candidate.name}: {best_quality:.4f}")

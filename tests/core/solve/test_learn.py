@@ -225,3 +225,57 @@ def test_a_task_that_never_ends_never_stops_learning() -> None:
     assert step_size(learning, 5) == pytest.approx(0.5 * 0.8**5)
     assert step_size(learning, 7) > step_size(learning, 8) == step_size(learning, 10_000) == 0.1
     assert step_size(Learning(eta=0.5, decay=0.8), 10_000) < 1e-300  # as it was
+
+
+def test_the_running_gram_follows_users_who_change() -> None:
+    """After so many rounds of others nothing is left of those before, however long they were."""
+    state, total = _round(9, [1])
+    learning = Learning(memory=0.9)
+    before, after = np.diag([4.0, 1.0, 0.25]), np.diag([0.25, 1.0, 4.0])
+    for rounds, seen in ((200, before), (60, after)):
+        for _ in range(rounds):
+            one = RoundSum(total.rows, total.values * 0, 3 * pack_gram(seen), 3)
+            state = learn_step(state, one, METHOD, learning, 0)
+    assert state.gram is not None
+    assert np.allclose(state.gram, after, atol=4.0 * 0.9**60)
+
+
+def _wanting(state: Learner, row: int, target: np.ndarray, learning: Learning) -> RoundSum:
+    """A round of three devices whose full Newton step would put one row at `target`."""
+    dim = state.common.shape[1]
+    gram = np.eye(dim)
+    ridge = learning.ridge / learning.population
+    curvature = (METHOD.w0 + METHOD.alpha * learning.density) * gram
+    curvature = curvature + (ridge + 1e-12) * np.eye(dim)
+    here = state.common[row]
+    grad = curvature @ (here - target)
+    value = 3.0 * (grad - METHOD.w0 * here @ gram - ridge * here)
+    return RoundSum(np.array([row]), value[None, :], 3 * pack_gram(gram), 3)
+
+
+@pytest.mark.parametrize(("times", "comes_back"), [(15.0, True), (4.0, False)])
+def test_a_zero_comes_back_where_one_step_reaches_what_is_not_zero(
+    times: float, comes_back: bool
+) -> None:
+    """Long after C has settled, with the step that stays: a tenth of the way in each.
+
+    What is wanted must be some ten times the smallest number that is no zero: less is zeroed again
+    after every step, which is the price of zeros in a task that goes on (`zeros = 0` has none).
+    """
+    learning = Learning(eta=0.5, decay=0.8, lowest=0.2, zeros=0.5, settled=5)
+    rng = np.random.default_rng(10)
+    values = rng.normal(0.0, 0.1, size=(10, 3))
+    values[4] = 0.0
+    state = Learner(zero_smallest(values, 0.5), gram=np.eye(3))
+    level = float(np.abs(state.common[state.common != 0.0]).min())
+    target = np.array([times * level, 0.0, 0.0])
+    for step in range(1000, 1040):
+        state = learn_step(state, _wanting(state, 4, target, learning), METHOD, learning, step)
+        assert np.mean(state.common == 0.0) == pytest.approx(0.5)
+    assert bool(state.common[4, 0] != 0.0) is comes_back
+    if comes_back:
+        assert state.common[4, 0] == pytest.approx(target[0], rel=0.05)
+    free = learn_step(
+        state, _wanting(state, 4, target, learning), METHOD, Learning(zeros=0.0), 1000
+    )
+    assert free.common[4, 0] != 0.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Interactions
 from fedrap_simulation.evaluation.compare import bootstrap
-from fedrap_simulation.evaluation.metrics import measure
+from fedrap_simulation.evaluation.metrics import gains, measure
 from fedrap_simulation.evaluation.results import Answer, Row
 from fedrap_simulation.evaluation.runner import Evaluation, Request
 from fedrap_simulation.evaluation.task import Task
@@ -130,3 +130,53 @@ def test_evaluate_asks_cut_by_cut_and_compares_question_by_question() -> None:
     compared = bootstrap(recent, popular, "popularity", 200)
     assert compared is not None
     assert compared["low"] <= compared["ndcg10_full"] <= compared["high"]
+
+
+def test_settings_are_chosen_on_cuts_that_roll_back_from_the_first() -> None:
+    data = people(6)
+    split = make_time_split(data, 0, days=5.0, least=3, validations=6)
+    moments = (split.validation, *split.validation.earlier)
+    assert len(moments) == 6
+    cut = cut_at(data, 0)
+    assert [one.asked_at for one in moments] == [cut - back * 5 * DAY for back in range(1, 7)]
+    for one in moments:
+        assert one.stage == "validation"
+        assert one.times is not None
+        assert one.asked_at is not None
+        assert one.times.max() <= one.asked_at
+        alone = one.asked_users
+        assert len(alone)
+        assert (one.targets[alone] >= 0).all()
+    first = make_time_split(data, 0, days=5.0, least=3)  # as it is without
+    assert first.validation.earlier == ()
+    assert np.array_equal(first.validation.targets, split.validation.targets)
+    assert np.array_equal(first.test.targets, split.test.targets)
+    assert split.validation.some(split.validation.asked_users).earlier == ()
+    early = make_time_split(data, 0, days=10.0, least=10, validations=6)
+    assert len(early.validation.earlier) < 5  # there is nothing before the data
+
+
+def test_the_best_setting_is_that_of_all_validation_cuts_together() -> None:
+    """Recent popularity alone says so: one cut would choose another half-life than all."""
+    chosen = set()
+    for seed in range(12):
+        split = make_time_split(people(seed), 0, days=8.0, least=3, validations=4)
+        moments = (split.validation, *split.validation.earlier)
+        found = PopularityRecent().tune(split.validation, 0, no_progress)
+        every = [PopularityRecent(half=one) for one in (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)]
+        every += [PopularityRecent(half=one) for one in (0.3, 1.0)]
+        told = [
+            np.concatenate(
+                [
+                    gains(measure(one.fit(task, 0, no_progress), task, top=0).full)
+                    for task in moments
+                ]
+            ).mean()
+            for one in every
+        ]
+        assert found == every[int(np.argmax(told))]
+        alone = PopularityRecent().tune(
+            split.validation.some(np.arange(split.validation.users)), 0, no_progress
+        )
+        chosen.add(found == alone)
+    assert chosen == {True, False}

@@ -22,6 +22,23 @@ def test_a_month_takes_no_time() -> None:
     assert time.perf_counter() - started < 5.0
 
 
+def test_what_is_due_now_happens_now_after_many_days_too() -> None:
+    """Beyond day 194 asyncio's own resolution is lost in the last digit of the clock."""
+
+    async def main() -> int:
+        naps = 0
+        for _ in range(500):
+            await asyncio.sleep(86400.0 / 7)
+            naps += 1
+        return naps
+
+    async def late() -> int:
+        await asyncio.sleep(200 * 86400.0 + 0.1)
+        return await main()
+
+    assert run_virtual(late()) == 500
+
+
 @given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=20))
 def test_sleepers_wake_in_the_order_of_their_times(naps: list[float]) -> None:
     async def main() -> list[float]:

@@ -58,7 +58,7 @@ function showDoor() {
   events?.close();
   events = null;
   at("door").hidden = false;
-  for (const id of ["board", "who", "sections"]) at(id).hidden = true;
+  for (const id of ["board", "who", "sections", "tasks"]) at(id).hidden = true;
   at("token").focus();
 }
 
@@ -128,11 +128,23 @@ async function findItems(more = false) {
   markWide();
 }
 
+// The other tasks of this process; each has a sign-in of its own.
+function showTasks(tasks) {
+  at("tasks").hidden = !tasks.length;
+  at("tasks").replaceChildren(...tasks.map(({ name, at: href }) => {
+    const link = document.createElement("a");
+    [link.href, link.textContent] = [href, name];
+    if (href === "./") link.setAttribute("aria-current", "page");
+    return link;
+  }));
+}
+
 async function enter() {
   const person = await ask("session");
   at("door").hidden = true;
   for (const id of ["board", "who", "sections"]) at(id).hidden = false;
   at("person").textContent = `${person.name}, ${person.role}`;
+  showTasks(person.tasks ?? []);
   drawn.clear();
   catalogue = null;
   listen();
