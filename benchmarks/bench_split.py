@@ -2,7 +2,8 @@
 
     python benchmarks/bench_split.py [--full] [--java] [--json OUT]
 
-CPU seconds of one core (not wall time, so other work beside it changes little), smallest of three.
+CPU seconds of one core (not wall time, so other work beside it changes little), smallest of five;
+`memory_mb` is the most of the process so far: up to four sums, and a device.
 With `--java` also those of the Java device, warm and of its first report (a JDK and Maven).
 """
 
@@ -11,17 +12,19 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import resource
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from fedrap_core.plan import Plan, Privacy, SolveMethod, Split
 from fedrap_core.sparse import RowUpdate, pack_gram
-from fedrap_core.split import compiled
+from fedrap_core.split.compiled import Way, best_expansion
 from fedrap_core.split.numbers import (
     Terms,
     add_noise,
@@ -36,13 +39,13 @@ from fedrap_core.wire.shares import SEALED_HELPER_BYTES
 
 SHORT = [(1_700, 32, 100), (32_000, 32, 100)]
 FULL = [*SHORT, (100_000, 64, 200), (1_000_000, 32, 100)]
-REPEATS = 3
+REPEATS = 5
 KEY = bytes(16)
 BRIDGE = Path(__file__).resolve().parents[1] / "android_bridge"
 
 
 def least(work: Callable[[], object]) -> float:
-    """CPU milliseconds of the quickest of three."""
+    """CPU milliseconds of the quickest of some."""
     found = []
     for _ in range(REPEATS):
         begun = time.process_time()
@@ -71,26 +74,30 @@ def measure(items: int, dim: int, rows: int) -> dict[str, Any]:
         return make_report(terms, to_numbers(update, terms, drawn), secret)
 
     report = device()
-    sums = [RunningSum(terms, server) for server in (LEADER, HELPER)]
+    sums = [
+        RunningSum(terms, server, None, best_expansion("c", terms.shape)[1])
+        for server in (LEADER, HELPER)
+    ]
     shares = [report.leader, report.helper]
-
-    def look(server: int) -> Any:
-        return sums[server].look(KEY, report.id, report.public, shares[server])
-
-    looked = [look(server) for server in (LEADER, HELPER)]
+    looked = [
+        one.look(KEY, report.id, report.public, share)
+        for one, share in zip(sums, shares, strict=True)
+    ]
     assert accepts(terms, looked[0].seen, looked[1].seen, looked[1].joint)
     found: dict[str, Any] = {
         "items": items, "k": dim, "rows": rows,
         "slots": terms.shape.layout.slots, "positions": terms.shape.layout.size,
         "upload_bytes": public_bytes(terms) + leader_bytes(terms) + 81 + SEALED_HELPER_BYTES,
         "helper_bytes": public_bytes(terms) + SEALED_HELPER_BYTES + seen_bytes(terms),
-        "sum_bytes": len(sums[0].encoded()), "share_bytes": 4 * terms.sum_words,
+        "sum_bytes": sums[0].size_bytes, "share_bytes": 4 * terms.sum_words,
         "device_ms": least(device),
     }  # fmt: skip
-    found["compiled_ms"] = least(lambda: look(LEADER)) if compiled.is_available() else None
-    usual, compiled.WORTH = compiled.WORTH, 1 << 62
-    found["numpy_ms"] = least(lambda: look(HELPER))
-    compiled.WORTH = usual
+    for way in get_args(Way):  # the helper's look: it has its words to draw, too
+        name, expand = best_expansion(way, terms.shape)
+        if name == way:
+            one = RunningSum(terms, HELPER, None, expand)
+            look = partial(one.look, KEY, report.id, report.public, report.helper)
+            found[f"server_{way}_ms"] = least(look)
     found["decide_ms"] = least(
         lambda: accepts(terms, looked[0].seen, looked[1].seen, looked[1].joint)
     )
@@ -101,6 +108,7 @@ def measure(items: int, dim: int, rows: int) -> dict[str, Any]:
         join_sums(terms, made[0], made[1], 2, 1)
 
     found["closing_both_ms"] = least(close)
+    found["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000
     return found
 
 

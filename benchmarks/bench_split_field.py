@@ -115,6 +115,13 @@ def differences(folder: Path, played: Played) -> dict[int, float]:
     return found
 
 
+def peak_memory(pid: int | None) -> int:
+    """The most that a process had at once, in MB; 0 where the system does not say."""
+    status = Path(f"/proc/{pid}/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return sum(int(line.split()[1]) // 1000 for line in lines if line.startswith("VmHWM"))
+
+
 async def play(devices: int, rounds: int, folder: Path) -> dict[str, Any]:
     """All rounds, and what became of them."""
     with helper_process(folder / "helper", least=20) as helper:
@@ -146,6 +153,11 @@ async def play(devices: int, rounds: int, folder: Path) -> dict[str, Any]:
                 await until_released(step, lambda: running)
                 seconds.append({"collected": round(collected, 1),
                                 "released": round(time.perf_counter() - began, 1)})  # fmt: skip
+            memory = {
+                name: peak_memory(one.process.pid)
+                for name, one in (("leader", running), ("helper", helper))
+                if one.process is not None
+            }
         finally:
             running.kill()
         apart = differences(site.whole, played)
@@ -153,7 +165,8 @@ async def play(devices: int, rounds: int, folder: Path) -> dict[str, Any]:
         "devices": devices, "rounds": rounds, "items": played.items, "k": DIM, "rows": ROWS,
         "seconds": seconds, "bytes_per_report": played.bytes // (devices * rounds),
         "device_ms": round(1e3 * played.report_seconds / (devices * rounds), 1),
-        "rows_without_slot": played.without_slot, "largest_difference_in_steps": apart,
+        "memory_mb": memory, "rows_without_slot": played.without_slot,
+        "largest_difference_in_steps": apart,
         "every_sum_holds": max(apart.values()) < 1e-6,
     }  # fmt: skip
 

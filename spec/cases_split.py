@@ -43,7 +43,8 @@ def _terms(comment: str) -> Terms:
     else:
         method, items, rows = SolveMethod(dim=2), 3, 4  # one position in each slot
         rule = Privacy(clip=1.0)
-    return Terms(_ROUND, Plan(method=method, privacy=rule, split=Split(rows=rows)), items)
+    split = Split(rows=rows, gram_scale=8.0)
+    return Terms(_ROUND, Plan(method=method, privacy=rule, split=split), items)
 
 
 def _update(terms: Terms, label: str) -> RowUpdate:

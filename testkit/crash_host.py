@@ -53,10 +53,14 @@ _context.set_forkserver_preload(["testkit.crash_host", "testkit.load_client"])
 
 @dataclass(frozen=True)
 class Fault:
-    """Die when `point` is reached for the `nth` time; without a point, at the nth of any."""
+    """Die when `point` is reached for the `nth` time; without a point, at the nth of any.
+
+    Of several processes of one site that have a fault for `one` of them, the first dies of it.
+    """
 
     point: str | None
     nth: int
+    one: bool = False
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,7 @@ class _Death:
     """Counts fault points, and kills this process at one of them."""
 
     def __init__(self, site: Site, fault: Fault | None) -> None:
-        self._fault = fault
+        self._fault, self._taken = fault, site.folder / "fault-taken"
         self._left = 0 if fault is None else fault.nth
         self._trace = os.open(site.trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -186,8 +190,15 @@ class _Death:
         if self._fault is None or self._fault.point not in (None, point):
             return
         self._left -= 1
-        if self._left == 0:
+        if self._left == 0 and (not self._fault.one or self._is_first()):
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def _is_first(self) -> bool:
+        try:
+            self._taken.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
 
 def _writing_sums(site: Site) -> Learn:

@@ -102,6 +102,9 @@ def create_monitor(served: Served) -> web.Application:
         lines = []
         for name, value in (await served.counts()).items():
             lines += [f"# TYPE fedrap_helper_{name} gauge", f"fedrap_helper_{name} {value}"]
+        if served.rounds.expansion:
+            lines.append("# TYPE fedrap_helper_expansion gauge")
+            lines.append(f'fedrap_helper_expansion{{way="{served.rounds.expansion}"}} 1')
         lines.append("# TYPE fedrap_helper_requests_total counter")
         for (verb, outcome), count in sorted(served.answered.items()):
             labels = f'verb="{verb}",outcome="{outcome}"'
@@ -195,7 +198,7 @@ async def _batch(request: web.Request) -> web.Response:
     answer = await served.run("batch", lambda: served.rounds.check_batch(batch))
     seconds = round(time.monotonic() - began, 3)
     log.info("batch", extra={"reports": len(batch.reports), "counted": sum(answer.counted),
-                             "seconds": seconds})  # fmt: skip
+                             "seconds": seconds, "expansion": served.rounds.expansion})  # fmt: skip
     return _answer(answer)
 
 

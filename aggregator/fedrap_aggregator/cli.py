@@ -23,6 +23,7 @@ from fedrap_aggregator.logs import configure_logs
 from fedrap_aggregator.rounds import HelperRounds
 from fedrap_aggregator.settings import Settings, load, template
 from fedrap_aggregator.store import Store
+from fedrap_core.split.compiled import usual_expansion
 from fedrap_core.wire.keys import new_private_key
 from fedrap_core.wire.tls import private_pem, self_signed
 
@@ -126,7 +127,10 @@ def _status(arguments: argparse.Namespace) -> int:
             store.close()
         except sqlite3.Error as error:
             raise ConfigError(f"database {settings.database}: {error}") from error
-    found = {"name": settings.name, "pin": keys.pin, **counts}
+    found = {
+        "name": settings.name, "pin": keys.pin, "expansion": usual_expansion(settings.expansion),
+        **counts,
+    }  # fmt: skip
     if arguments.json:
         _say(json.dumps(found))
     else:

@@ -20,6 +20,7 @@ from fedrap_aggregator.store import ClosedRound, Given, Store, StoredQuestion, S
 from fedrap_core.errors import FedRapError
 from fedrap_core.plan import Plan, split_of
 from fedrap_core.privacy.mechanisms import task_noise_key
+from fedrap_core.split.compiled import best_expansion
 from fedrap_core.split.numbers import Terms, Whole, add_noise, server_noise
 from fedrap_core.split.report import HELPER, ReportTerms
 from fedrap_core.split.vectors import VectorTerms, vector_noise
@@ -79,6 +80,7 @@ class HelperRounds:
         self._settings, self._store, self._keys = settings, store, keys
         self._clock, self._token_bytes, self._reached = clock, token_bytes, reached
         self._loaded: _Loaded | None = None
+        self.expansion = ""  # of the last sum
 
     def tidy(self) -> int:
         """Forget rounds whose time is over, and destroy keys that no open round has."""
@@ -332,7 +334,8 @@ class HelperRounds:
         if self._loaded is None or self._loaded.round_id != round_.id:
             terms = _terms(round_)
             state = self._store.running_sum(round_.id)
-            self._loaded = _Loaded(round_.id, terms, RunningSum(terms, HELPER, state))
+            self.expansion, expand = best_expansion(self._settings.expansion, terms.shape)
+            self._loaded = _Loaded(round_.id, terms, RunningSum(terms, HELPER, state, expand))
         return self._loaded
 
     def _count(

@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from fedrap_aggregator.errors import ConfigError
+from fedrap_core.split.compiled import Way
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     noise: Annotated[float, msgspec.Meta(ge=0, le=1e4)] = 0.0  # z of a plan, at the least
     longest_days: Annotated[float, msgspec.Meta(gt=0, le=365)] = 30.0  # that a round may stay open
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 8 * 1024 * 1024
+    expansion: Way = "c"  # how reports are expanded; where that is not to be had, the next best
 
     def placed(self, folder: Path) -> Settings:
         """The same, with its paths starting from `folder`."""
@@ -79,6 +81,7 @@ leader = "{usual.leader}"        # the coordinator's certificate, from its opera
 least = {usual.least}                     # no sum of fewer devices, whatever a plan says
 noise = {usual.noise}                    # least z of a plan; 0 covers nobody among fakes
 longest_days = {usual.longest_days}
+expansion = "{usual.expansion}"             # of reports: "c" (needs cc), else "numba", else "numpy"
 """
 
 

@@ -157,7 +157,7 @@ def usual_aggregator(
             "split.helper.identity is the line of hex that `fedrap-aggregator status` prints"
         ) from error
     reached = helper or HelperClient(split.helper)
-    return ByPlan(sealed, SplitAggregator(keyring, reached, identity, most))
+    return ByPlan(sealed, SplitAggregator(keyring, reached, identity, most, split.expansion))
 
 
 class _Listening:

@@ -46,6 +46,7 @@ from fedrap_core.plan import (
 from fedrap_core.privacy.accounting import noise_for
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_core.solve.server_step import Learning, noise_length
+from fedrap_core.split.compiled import Way
 from fedrap_core.wire.messages import MOST_PUBLIC, AttributeName
 
 DAY = 86400.0
@@ -197,19 +198,29 @@ class HelperServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 300.0  # of one batch
 
 
+LEAST_PEAK, MOST_PEAK = 0.01, 0.2
+
+
 class SplitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Private aggregation by two servers: experimental, docs/aggregation.md."""
 
     helper: HelperServer
     rows: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100  # as in a plan
-    peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.2
-    gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 8.0
+    peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] | None = None  # None: by the row bound
+    gram_scale: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0
+    expansion: Way = "c"  # how reports are expanded; where that is not to be had, the next best
 
-    def plan(self, least: int) -> Split:
-        """As devices are told."""
-        return Split(
-            rows=self.rows, peak=self.peak, gram_scale=self.gram_scale, least=max(2, least)
-        )
+    def plan(self, least: int, rule: Privacy) -> Split:
+        """As devices are told.
+
+        No number of a row is larger than the row bound, so a peak above it would only make steps
+        coarser, and what one device can do to a row larger.
+        """
+        peak = self.peak
+        if peak is None:
+            needed = 1.0 if rule.row_clip is None else rule.row_clip / rule.clip
+            peak = min(MOST_PEAK, max(LEAST_PEAK, needed))
+        return Split(rows=self.rows, peak=peak, gram_scale=self.gram_scale, least=max(2, least))
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -293,7 +304,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def plan(self) -> Plan:
         """The plan that every offer of this task carries."""
         least = self.round.min_updates
-        split = OFF if self.split is None else self.split.plan(least)
+        split = OFF if self.split is None else self.split.plan(least, self.privacy)
         return Plan(method=self.method, privacy=self.privacy, min_updates=least, split=split)
 
     def released_scoring(self) -> AnyScoring:

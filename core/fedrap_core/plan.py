@@ -257,9 +257,10 @@ class Split(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     rows: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100  # H, most rows of one device
     peak: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.2  # the largest number of one, by S
-    # The Gram matrix is multiplied by this before the clip, and divided by it after the sum: its
-    # numbers are small, and steps of peak·S/31 would round most of them away.
-    gram_scale: Positive = 8.0  # c_T
+    # The Gram matrix is multiplied by this before the clip, and divided by it after the sum. 1 has
+    # the clip of `sealed`; more takes room from rows, which costs more than it saves in rounding
+    # (docs/aggregation.md).
+    gram_scale: Positive = 1.0  # c_T
     least: Annotated[int, msgspec.Meta(ge=2, le=1_000_000_000)] = 2  # devices; the helper holds it
 
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedrap_core.split.dpf import ReportBlocks, add_words, expand_leaves
+from fedrap_core.split.dpf import ReportBlocks, expand
 from fedrap_core.split.field import reduce, sub, to_signed
 from fedrap_core.split.numbers import add_noise, join_sums, server_noise
 from fedrap_core.split.report import make_report, read_public
@@ -34,8 +34,7 @@ def expanded(server: int, seed: int) -> np.ndarray:
     layout, width = TERMS.shape.layout, TERMS.shape.width
     own = (report.leader, report.helper)[server][:16]
     into = np.zeros((layout.slots, layout.size, width), np.uint32)
-    leaves = expand_leaves(TERMS.shape, blocks, server, own, public.core)
-    add_words(TERMS.shape, blocks, leaves, public.core, into)
+    expand(TERMS.shape, blocks, server, own, public.core, into, lambda _: None)
     slots, positions = layout.places(np.arange(TERMS.items))
     tables = into[slots, positions].astype(np.uint64)  # (3, items, width)
     return np.asarray(tables)

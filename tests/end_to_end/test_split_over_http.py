@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -215,6 +216,51 @@ async def test_a_helper_that_is_away_is_waited_for(tmp_path: Path, helper: Local
         assert sums[0].devices == 2
 
 
+@pytest.mark.parametrize("days", [6, 8])
+async def test_a_helper_may_be_away_for_a_week_and_not_for_longer(
+    tmp_path: Path, helper: LocalHelper, days: int
+) -> None:
+    """Its sum is made when it is back; after the helper's time for it the round is given up."""
+    sums: list[RoundSum] = []
+    wall, now = [time.time()], [0.0]
+    helper.clock = lambda: wall[0]
+    helper.start()
+    ring, store = fresh_keyring(), MemoryStore()
+    settings = with_split(small_settings(updates=2, total=1), helper.identity)
+    app = create_app(
+        settings, store, ring, Sources(clock=lambda: wall[0], monotonic=lambda: now[0]),
+        aggregator=usual_aggregator(settings, ring, helper), learn=noting(sums),
+    )  # fmt: skip
+
+    async def later(seconds: float) -> None:
+        wall[0] += seconds
+        now[0] += seconds
+        await live.app[COORDINATOR].advance()
+
+    async with serve_app(app) as live:
+        devices = [
+            await split_device(live, tmp_path / str(n), HISTORIES[n], helper.identity)
+            for n in range(2)
+        ]
+        helper.faults = ["cut"] * 1000
+        for device in devices:
+            assert (await run(device)).joined
+        for _ in range(4 * days):
+            await later(86400.0 / 4)
+        round_ = live.app[COORDINATOR].round
+        assert round_ is not None
+        assert round_.step == 1
+        assert not sums
+        helper.start()  # all that it knows comes from its disk
+        helper.faults = []
+        await asyncio.to_thread(helper.rounds.tidy)
+        await later(10.0)
+        await later(10.0)
+        assert len(sums) == (days < 7)
+        after = live.app[COORDINATOR].round
+        assert (after is not None and after.id != round_.id) == (days > 7)  # the step, once more
+
+
 async def test_two_processes_over_tls_survive_a_kill_of_the_helper(tmp_path: Path) -> None:
     """The helper as the docs set it up: `init`, both certificates, `serve`; kill -9 in between."""
     with helper_process(tmp_path) as helper:
@@ -240,7 +286,9 @@ async def test_two_processes_over_tls_survive_a_kill_of_the_helper(tmp_path: Pat
                     await coordinator.advance()
                     await asyncio.sleep(0.2)
             assert sums[0].devices == 2
-            assert "fedrap_helper_closed_rounds 1" in await asyncio.to_thread(helper.metrics)
+            shown = await asyncio.to_thread(helper.metrics)
+            assert "fedrap_helper_closed_rounds 1" in shown
+            assert 'fedrap_helper_expansion{way="numpy"} 1' in shown  # so small: not worth C
             # nobody but the leader is answered
             async with aiohttp.ClientSession() as stranger:
                 with pytest.raises(aiohttp.ClientError):

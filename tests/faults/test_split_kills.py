@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from testkit.crash_walk import (
 )
 from testkit.postgres import postgres_url
 from tests.faults.test_three_processes import DEVICES as MANY
+from tests.faults.test_three_processes import ROUNDS as STEPS
 from tests.faults.test_three_processes import Balancer, Field, _check, _settings
 
 DEVICES, ROUNDS = 2, 1
@@ -79,10 +81,14 @@ async def walk_once(
         await asyncio.to_thread(helper.start)
 
     walk = Walk(prepare(url, DEVICES, split=True), revive)
-    try:
-        jobs = [walk.run(ROUNDS)] + ([kill_the_helper()] if kill_helper else [])
-        await asyncio.gather(*jobs)
+
+    async def play() -> None:
+        await walk.run(ROUNDS)
         await until_released(ROUNDS, revive)
+
+    try:
+        async with asyncio.timeout(120):
+            await asyncio.gather(play(), *([kill_the_helper()] if kill_helper else []))
     finally:
         running[-1].kill()
     check_records(site, walk, ROUNDS)
@@ -151,3 +157,36 @@ async def test_three_processes_lead_one_pair_and_one_of_them_dies(
         for one in processes:
             one.kill()
     _check(site, scene)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(point, marks=[] if point.endswith("answered: batch") else pytest.mark.long)
+        for point in (*AROUND, *INSIDE)
+    ],
+)
+async def test_of_two_processes_the_one_that_talks_to_the_helper_dies_and_the_other_goes_on(
+    tmp_path: Path, helper: HelperProcess, point: str
+) -> None:
+    """Between calls of the helper, over one database: each step from one set, everybody once."""
+    before = len(closed_sets(helper))
+    site = Site(two_servers(_settings(postgres_url()), helper.server()), tmp_path)
+    devices = prepare(site.settings.database, MANY, split=True)
+    fault = Fault(point, 2, one=True)
+    processes = [made for _ in range(2) if (made := start(site, fault)) is not None]
+    assert len(processes) == 2
+    scene = Field(Balancer(processes))
+    try:
+        async with asyncio.timeout(600):
+            await asyncio.gather(*(scene.play(device) for device in devices))
+        assert sorted(one.alive for one in processes) == [False, True]
+    finally:
+        scene.over = True
+        for one in processes:
+            one.kill()
+    _check(site, scene)
+    fresh = closed_sets(helper)[before:]
+    counted = Counter(round_id for round_id, _ in scene.accepted)
+    assert [step for _, step, _ in fresh] == list(range(1, STEPS + 1))
+    assert sorted(count for _, _, count in fresh) == sorted(counted.values())

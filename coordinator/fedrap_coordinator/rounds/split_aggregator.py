@@ -44,6 +44,7 @@ from fedrap_core.errors import (
 from fedrap_core.model import CommonItems
 from fedrap_core.plan import OFF, Plan, split_of
 from fedrap_core.privacy.mechanisms import UpdateSets, adapted_clip, task_noise_key
+from fedrap_core.split.compiled import Way, best_expansion
 from fedrap_core.split.numbers import Terms, add_noise, join_sums, server_noise
 from fedrap_core.split.report import LEADER, ReportTerms, check_bound, read_public, read_share
 from fedrap_core.split.vectors import VectorTerms, join_vectors, vector_noise
@@ -102,26 +103,20 @@ class Helper(Protocol):
         ...
 
 
-@dataclass
-class HelperState:
-    """How the helper was when it was last asked; for dashboard, metrics and health."""
-
-    reachable: bool | None = None  # None: nobody asked yet
-    why: str = ""
-    name: str = ""
-    refused: int = 0  # reports that it or this side did not count
-
-
 class SplitAggregator:
     """Counts reports together with the helper."""
 
     def __init__(
-        self, keyring: Keyring, helper: Helper, identity: bytes, max_body_bytes: int
+        self,
+        keyring: Keyring,
+        helper: Helper,
+        identity: bytes,
+        max_body_bytes: int,
+        expansion: Way = "c",
     ) -> None:
         """`identity` is the helper's point: a key that it did not sign goes to no device."""
         self._keyring, self._helper, self._identity = keyring, helper, identity
-        self._max_body_bytes = max_body_bytes
-        self.state = HelperState()
+        self._max_body_bytes, self._expansion = max_body_bytes, expansion
 
     async def open_round(self, offer: Offer, plan: Plan, items: int, ends_at: float) -> bytes:
         """See `Aggregator`; raises HelperAway or HelperRefused."""
@@ -129,7 +124,7 @@ class SplitAggregator:
             task=offer.task, round=offer.round, step=offer.step, model=offer.model,
             plan=offer.plan, items=items, ends_at=ends_at,
         )  # fmt: skip
-        key = _key_of(await self._opened(self._helper.open_round(asked)))
+        key = _key_of(await self._helper.open_round(asked))
         with _signed_by_the_helper():
             check_helper(msgspec.structs.replace(offer, helper=key), self._identity)
         return encode_value(key)
@@ -180,7 +175,7 @@ class SplitAggregator:
     async def open_question(self, question: Question) -> Question:
         """See `Aggregator`; raises HelperAway or HelperRefused."""
         asked = to_open(question, question.ends_at + HELPER_SECONDS)
-        key = _key_of(await self._opened(self._helper.open_question(asked)))
+        key = _key_of(await self._helper.open_question(asked))
         signed = msgspec.structs.replace(question, helper=key)
         with _signed_by_the_helper():
             check_question_helper(signed, self._identity)
@@ -231,10 +226,15 @@ class SplitAggregator:
                 if work is None:
                     terms, opening = begin(body)
                     try:
-                        opened = await self._opened(opening)
+                        opened = await opening
                     except HelperRefused as error:
                         raise BrokenModel(f"the helper has no such round: {error}") from error
-                    work = _Work(terms, RunningSum(terms, LEADER), opened.verify_key)
+                    way, expand = await asyncio.to_thread(
+                        best_expansion, self._expansion, terms.shape
+                    )
+                    log.info("counting reports", extra={"expansion": way})
+                    ours = RunningSum(terms, LEADER, None, expand)
+                    work = _Work(terms, ours, opened.verify_key)
                 looked = await asyncio.to_thread(self._look, work, body, read)
                 if looked is not None and work.is_full:
                     await self._send(work)
@@ -266,7 +266,6 @@ class SplitAggregator:
             looked = work.sum.look(work.verify_key, came.report, came.public, came.plaintext)
         except FedRapError:
             log.exception("a stored report cannot be counted")
-            self.state.refused += 1
             return None
         report = HelperReport(
             report=came.report, public=came.public, helper=came.helper, seen=looked.seen.encoded()
@@ -283,7 +282,7 @@ class SplitAggregator:
             work.sent = asyncio.create_task(self._asked(message)), batch
 
     async def _asked(self, batch: ReportBatch) -> BatchChecked:
-        return await self._tell(self._helper.check_batch(batch))
+        return await self._helper.check_batch(batch)
 
     async def _answered(self, work: _Work) -> None:
         """What the helper says to the batch that is under way; what it refuses is taken out."""
@@ -300,7 +299,6 @@ class SplitAggregator:
             if counted:
                 work.counted.add(report.report)
             else:
-                self.state.refused += 1
                 log.warning("a report does not hold")
                 await asyncio.to_thread(work.sum.take_out, looked)
 
@@ -308,27 +306,12 @@ class SplitAggregator:
         asked = CloseRound(round=work.terms.round, count=len(work.counted), digest=digest)
         size = 4 * words
         try:
-            closed = await self._tell(self._helper.close_round(asked, size))
+            closed = await self._helper.close_round(asked, size)
         except HelperRefused as error:
             raise BrokenModel(f"the helper gives no sum: {error}") from error
         if len(closed.share) != size:
             raise HelperAway("the helper's share has another length")
         return np.frombuffer(closed.share, dtype="<u4").astype(np.uint32)
-
-    async def _opened(self, call: Awaitable[RoundOpened]) -> RoundOpened:
-        opened = await self._tell(call)
-        self.state.name = opened.name
-        return opened
-
-    async def _tell(self, call: Awaitable[A]) -> A:
-        """A call of the helper, whose outcome is remembered."""
-        try:
-            answer = await call
-        except (HelperAway, HelperRefused) as error:
-            self.state.reachable, self.state.why = isinstance(error, HelperRefused), str(error)
-            raise
-        self.state.reachable, self.state.why = True, ""
-        return answer
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ Only the sums of a round are put together, each with noise of its server.
     xof          keys, fixed-key AES and streams of field numbers
     layout       which of three places an item may take, and who takes which (cuckoo hashing)
     dpf          one row at one secret position, as two short keys (Boyle, Gilboa, Ishai 2016)
-    compiled     the same expansion in one pass, where numba is installed
+    compiled     the same expansion in one pass: expand.c, or numba; for servers
     proof        what a report holds is small, shown on shares (Boneh et al. 2019; Prio3)
     numbers      an update as small whole numbers, and a sum of them as an update's sum
     vectors      one short vector of every device, without rows: answers to questions

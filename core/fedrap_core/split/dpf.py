@@ -18,7 +18,9 @@ Polychroniadou, "Lightweight, Maliciously Secure Verifiable Function Secret Shar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +35,8 @@ _TAG_BLOCKS = TAG_BYTES // 16
 _ONE = np.uint64(1)
 _NO_BIT = np.uint64(0xFFFF_FFFF_FFFF_FFFE)
 CHUNK = 4096  # leaves at a time: what they become stays in the cache
+Tags = npt.NDArray[np.uint64]  # (n, 2, 2)
+See = Callable[[Tags], None]
 
 
 @dataclass(frozen=True)
@@ -185,72 +189,89 @@ def _leaf_words(leaf: Seeds, width: int) -> Words:
     return np.where(masked == PRIME, np.uint64(0), masked)
 
 
+Leaves = tuple[Seeds, npt.NDArray[np.uint64]]  # (slots, size, 2) and (slots, size)
+
+
+# All but the last argument of `expand`.
+Expand = Callable[[Shape, ReportBlocks, int, bytes, Core, Words32, See], Words]
+
+
+class Add(Protocol):
+    """Converts the leaves of some slots; adds their words to `into` (slots, size, width)."""
+
+    def __call__(
+        self, shape: Shape, blocks: ReportBlocks, leaves: Leaves, core: Core, into: Words32
+    ) -> tuple[Words, Tags]:
+        """Column sums (slots, width), p at most, and corrected tags (slots·size, 2, 2)."""
+
+
 def expand_leaves(
-    shape: Shape, blocks: ReportBlocks, server: int, seed: bytes, core: Core
-) -> tuple[Seeds, npt.NDArray[np.uint64]]:
-    """Seeds and control bits of all positions: (slots, size, 2) and (slots, size)."""
-    layout = shape.layout
-    seeds = root_seeds(seed, layout.slots)[:, None]  # (slots, 1, 2)
-    control = np.full((layout.slots, 1), server, dtype=np.uint64)
+    shape: Shape, blocks: ReportBlocks, server: int, roots: Seeds, core: Core
+) -> Leaves:
+    """Seeds and control bits of all positions of some slots, from their roots (slots, 2)."""
+    layout, slots = shape.layout, len(roots)
+    seeds = roots[:, None]  # (slots, 1, 2)
+    control = np.full((slots, 1), server, dtype=np.uint64)
     for level in range(layout.depth):
         nodes = seeds.shape[1]
         children, bits = _grow(blocks.extend, seeds.reshape(-1, 2))
-        children = children.reshape(layout.slots, nodes, 2, 2)
-        bits = bits.reshape(layout.slots, nodes, 2)
+        children = children.reshape(slots, nodes, 2, 2)
+        bits = bits.reshape(slots, nodes, 2)
         mask = (np.uint64(0) - control)[:, :, None]  # all ones where t = 1
         children ^= mask[:, :, :, None] & core.seeds[:, level, None, None, :]
         bits ^= mask & core.bits[:, level, None, :]
         below = 1 << (layout.depth - 1 - level)  # leaves of each child
         needed = -(-layout.size // below)  # the others have no position
-        seeds = children.reshape(layout.slots, -1, 2)[:, :needed]
-        control = bits.reshape(layout.slots, -1)[:, :needed]
+        seeds = children.reshape(slots, -1, 2)[:, :needed]
+        control = bits.reshape(slots, -1)[:, :needed]
     return np.ascontiguousarray(seeds), np.ascontiguousarray(control)
 
 
-class Expansion:
-    """What a server's report becomes: adds its words to a sum; keeps column sums and tags.
-
-    All of it without the sign of the server: a helper's sums are negated where they leave.
-    """
-
-    columns: Words  # (slots, width) sums over a slot's positions, p at most
-    tags: npt.NDArray[np.uint64]  # (slots·size, 2, 2) corrected
-
-    def __init__(self, shape: Shape) -> None:
-        slots, size = shape.layout.slots, shape.layout.size
-        self.columns = np.zeros((slots, shape.width), np.uint64)
-        self.tags = np.empty((slots * size, _TAG_BLOCKS, 2), np.uint64)
-
-
 def add_words(
+    shape: Shape, blocks: ReportBlocks, leaves: Leaves, core: Core, into: Words32
+) -> tuple[Words, Tags]:
+    """See `Add`."""
+    seeds, control = leaves
+    made = blocks.convert.expand(seeds.reshape(-1, 2), shape.leaf_blocks)  # (n, blocks, 2)
+    mask = (np.uint64(0) - control)[:, :, None, None]
+    tags = made[:, -_TAG_BLOCKS:].reshape(*control.shape, _TAG_BLOCKS, 2)
+    tags = tags ^ (mask & core.tags[:, None])
+    prime = np.uint32(P)
+    words = made.view(np.uint32).reshape(*control.shape, -1)[:, :, : shape.width] & prime
+    words[words == prime] = 0
+    words += control.astype(np.uint32)[:, :, None] * core.words[:, None]  # below 2p
+    columns = fold(np.sum(words, axis=1, dtype=np.uint64))
+    for more in (0, into):
+        words += more
+        high = words >> np.uint32(31)
+        words &= prime
+        words += high
+    into[:] = words
+    return columns, tags.reshape(-1, _TAG_BLOCKS, 2)
+
+
+def expand(
     shape: Shape,
     blocks: ReportBlocks,
-    leaves: tuple[Seeds, npt.NDArray[np.uint64]],
+    server: int,
+    seed: bytes,
     core: Core,
-    into: Words32 | None,
-) -> Expansion:
-    """Convert all leaves; their words are added to `into` (slots, size, width), p at most."""
-    seeds, control = leaves
-    made = Expansion(shape)
-    size, width = shape.layout.size, shape.width
-    some = max(1, CHUNK // size)  # slots at a time
-    prime = np.uint32(P)
+    into: Words32,
+    see: See,
+    add: Add = add_words,
+) -> Words:
+    """What a server's report becomes, without the server's sign; some slots at a time.
+
+    Words of all positions are added to `into` (slots, size, width), p at most; `see` gets all tags,
+    piece after piece. Returned are the sums over each slot's positions, p at most: (slots, width).
+    """
+    roots = root_seeds(seed, shape.layout.slots)
+    columns = np.empty(core.words.shape, np.uint64)
+    some = max(1, CHUNK // shape.layout.size)
     for first in range(0, shape.layout.slots, some):
-        mine = slice(first, first + some)
-        flat = seeds[mine].reshape(-1, 2)
-        blocks_here = blocks.convert.expand(flat, shape.leaf_blocks)  # (n, blocks, 2)
-        t = control[mine]  # (slots here, size)
-        mask = (np.uint64(0) - t)[:, :, None, None]
-        tags = blocks_here[:, -_TAG_BLOCKS:].reshape(*t.shape, _TAG_BLOCKS, 2)
-        at = slice(first * size, first * size + len(flat))
-        made.tags[at] = (tags ^ (mask & core.tags[mine, None])).reshape(-1, _TAG_BLOCKS, 2)
-        whole = blocks_here.view(np.uint32).reshape(len(flat), -1)
-        words = (whole[:, :width] & prime).reshape(*t.shape, width)
-        words[words == prime] = 0
-        words += t.astype(np.uint32)[:, :, None] * core.words[mine, None]  # below 2p
-        made.columns[mine] = fold(np.sum(words, axis=1, dtype=np.uint64))
-        if into is not None:
-            words = (words & prime) + (words >> np.uint32(31))
-            words += into[mine]
-            into[mine] = (words & prime) + (words >> np.uint32(31))
-    return made
+        here = slice(first, first + some)
+        mine = Core(core.seeds[here], core.bits[here], core.words[here], core.tags[here])
+        leaves = expand_leaves(shape, blocks, server, roots[here], mine)
+        columns[here], tags = add(shape, blocks, leaves, mine, into[here])
+        see(tags)
+    return columns

@@ -17,18 +17,25 @@ BITS = np.uint64(31)
 PRIME = np.uint64(P)
 Words = npt.NDArray[np.uint64]  # of the field
 Words32 = npt.NDArray[np.uint32]
+_HALF_BITS, _HALF = np.uint64(16), np.uint64((1 << 16) - 1)
+_EXACT = 64  # products of 47 bits that a float64 adds up exactly
 
 
 def fold(values: Words) -> Words:
     """The same numbers, p at most, where they were below 2^62."""
-    once = (values & PRIME) + (values >> BITS)
-    return np.asarray((once & PRIME) + (once >> BITS))
+    low, high = np.asarray(values & PRIME), np.asarray(values >> BITS)
+    low += high
+    np.right_shift(low, BITS, out=high)
+    low &= PRIME
+    low += high
+    return low
 
 
 def reduce(values: Words) -> Words:
     """The same numbers in [0, p), where they were below 2^62."""
     folded = fold(values)
-    return np.where(folded == PRIME, np.uint64(0), folded)
+    folded[folded == PRIME] = 0
+    return folded
 
 
 def mul(left: Words, right: Words) -> Words:
@@ -52,15 +59,20 @@ def total(values: Words, axis: int | None = None) -> Words:
 
 
 def product(left: Words, right: Words) -> Words:
-    """The matrix product, p at most: (a, b) by (b, c); column after column, so that none overflows.
+    """The matrix product, p at most: (a, b) by (b, c), both up to p.
 
-    A sum of b folded products stays below b·2^31.
+    By float64, exact here: the left in halves of 16 bits, sums of 64 products of 47 bits.
     """
     result = np.zeros((left.shape[0], right.shape[1]), dtype=np.uint64)
-    for column, row in zip(left.T, right, strict=True):
-        once = column[:, None] * row[None, :]
-        result += (once & PRIME) + (once >> BITS)  # below 2^32: 2^30 of them fit
-    return fold(result)
+    for at in range(0, right.shape[0], _EXACT):
+        mine = left[:, at : at + _EXACT]
+        halves = np.concatenate([mine & _HALF, mine >> _HALF_BITS]).astype(np.float64)
+        sums = (halves @ right[at : at + _EXACT].astype(np.float64)).astype(np.int64)
+        low, high = sums.view(np.uint64).reshape(2, *result.shape)
+        result += low  # below 2^54
+        result += ((high & PRIME) + (high >> BITS)) << _HALF_BITS  # below 2^49
+        result = fold(result)
+    return result
 
 
 def from_signed(values: npt.ArrayLike) -> Words:
@@ -107,26 +119,39 @@ def inverses(values: Sequence[int]) -> list[int]:
     return result
 
 
-def lagrange(count: int, point: int) -> Words:
-    """Weights w with f(point) = sum_i w_i·f(i), for f of degree < count: (count,).
+def running_products(values: Words) -> Words:
+    """x_0, x_0·x_1, x_0·x_1·x_2 … along the last axis, p at most; twice as far each time."""
+    result, step = values.copy(), 1
+    while step < values.shape[-1]:
+        result[..., step:] = mul(result[..., step:], result[..., :-step])
+        step *= 2
+    return result
 
-    w_i = prod_{j != i} (point - j)/(i - j), by prefix and suffix products and factorials.
+
+def lagrange(count: int, points: npt.ArrayLike) -> Words:
+    """Weights w with f(t) = sum_i w_i·f(i), for f of degree < count, at each t: (t, count).
+
+    w_i = prod_{j != i} (t - j)/(i - j), by products of those before and behind, and factorials.
     """
-    ahead, behind = [1] * (count + 1), [1] * (count + 1)
-    for i in range(count):
-        ahead[i + 1] = ahead[i] * ((point - i) % P) % P
-    for i in range(count - 1, -1, -1):
-        behind[i] = behind[i + 1] * ((point - i) % P) % P
-    down = _inverse_factorials(count)
-    weights = []
-    for i in range(count):
-        sign = P - 1 if (count - 1 - i) % 2 else 1
-        below = down[i] * down[count - 1 - i] % P * sign % P
-        weights.append(ahead[i] * behind[i + 1] % P * below % P)
-    return np.array(weights, dtype=np.uint64)
+    apart = sub(np.asarray(points, np.uint64)[:, None], np.arange(count, dtype=np.uint64))
+    made = running_products(np.stack([apart, apart[:, ::-1]]))
+    weights = np.empty_like(apart)
+    weights[:] = _lagrange_constants(count)
+    weights[:, 1:] = mul(weights[:, 1:], made[0, :, :-1])
+    weights[:, :-1] = mul(weights[:, :-1], made[1, :, -2::-1])
+    return reduce(weights)
 
 
 @lru_cache(maxsize=64)
+def _lagrange_constants(count: int) -> Words:
+    """1/prod_{j != i} (i - j) of each i: (count,)."""
+    down = _inverse_factorials(count)
+    signs = [P - 1 if (count - 1 - i) % 2 else 1 for i in range(count)]
+    return np.array(
+        [down[i] * down[count - 1 - i] % P * signs[i] % P for i in range(count)], dtype=np.uint64
+    )
+
+
 def _inverse_factorials(count: int) -> list[int]:
     """1/0! … 1/(count - 1)!"""
     last = 1

@@ -119,11 +119,7 @@ def prove(circuit: Circuit, numbers: Words, extra: Words, joint: bytes, seed: by
     for number in range(PROOFS):
         first = field_numbers(kdf16(b"wires", seed, bytes([number])), circuit.wires + 1)
         r, _, _ = _joint_numbers(joint, number)
-        points = np.concatenate([first[None], inside])  # (N+1, L+1) at 0 … N
-        values = np.concatenate([points, _beyond(circuit.calls, points)])  # at 0 … 63N
-        squares = mul(values, values)
-        p1 = total(mul(_range_polynomial(values, squares), powers(r, circuit.wires + 1)), axis=1)
-        p2 = total(squares[: 2 * circuit.calls + 1, :-1], axis=1)
+        p1, p2 = _sums_at_all(circuit, np.concatenate([first[None], inside]), r)
         proofs += [first, p1, p2]
     return np.concatenate(proofs)
 
@@ -146,27 +142,24 @@ def query(
     """
     inside = _calls(circuit, numbers, extra)
     calls, wires = circuit.calls, circuit.wires
+    each = proofs.reshape(PROOFS, circuit.proof_words)
+    first, p1, p2 = np.split(each, [wires + 1, wires + 2 + BASE * calls], axis=1)
+    slack = total(mul(extra[:-1], powers(BASE, circuit.digits)))
+    if leads:
+        known = R * sum(BASE**j for j in range(circuit.digits)) - circuit.limit
+        slack = fold(slack + from_signed(known))
+    points = [_query_point(circuit, secret, number) for number in range(PROOFS)]
+    at = lagrange(calls + 1, points)
+    wires_at = fold(product(at[:, 1:], inside) + mul(at[:, :1], first))
+    p1_at = total(mul(p1, lagrange(p1.shape[1], points)), axis=1)
+    p2_at = total(mul(p2, lagrange(p2.shape[1], points)), axis=1)
     answers = []
     for number in range(PROOFS):
-        at = number * circuit.proof_words
-        first = proofs[at : at + wires + 1]
-        p1 = proofs[at + wires + 1 :][: BASE * calls + 1]
-        p2 = proofs[at + wires + 2 + BASE * calls :][: 2 * calls + 1]
         _, rho, tau = _joint_numbers(joint, number)
-        point = _query_point(circuit, secret, number)
-        slack = total(mul(extra[:-1], powers(BASE, circuit.digits)))
-        if leads:
-            known = R * sum(BASE**j for j in range(circuit.digits)) - circuit.limit
-            slack = fold(slack + from_signed(known))
-        squares = total(np.append(p2[1 : calls + 1], slack))
-        weighted = mul(p1[1 : calls + 1], powers(rho, calls + 1)[1:])
+        squares = total(np.append(p2[number, 1 : calls + 1], slack))
+        weighted = mul(p1[number, 1 : calls + 1], powers(rho, calls + 1)[1:])
         v = total(np.append(weighted, mul(squares, np.asarray(tau, np.uint64))))
-        wires_at = product(
-            lagrange(calls + 1, point)[None], np.concatenate([first[None], inside])
-        ).ravel()
-        p1_at = total(mul(p1, lagrange(len(p1), point)))
-        p2_at = total(mul(p2, lagrange(len(p2), point)))
-        answers += [np.array([v, p1_at, p2_at], dtype=np.uint64), reduce(wires_at)]
+        answers += [np.stack([v, p1_at[number], p2_at[number]]), reduce(wires_at[number])]
     return np.concatenate(answers)
 
 
@@ -194,38 +187,65 @@ def _calls(circuit: Circuit, numbers: Words, extra: Words) -> Words:
     return inside
 
 
+def _sums_at_all(circuit: Circuit, points: Words, r: int) -> tuple[Words, Words]:
+    """p_1 at 0 … 63N and p_2 at 0 … 2N, from the wires at 0 … N; some points at a time."""
+    weights, scale = _weights(circuit.calls), powers(r, points.shape[1])
+    p1 = np.empty(len(weights), dtype=np.uint64)
+    p2 = np.empty(2 * circuit.calls + 1, dtype=np.uint64)
+    some = max(1, _SOME // points.shape[1])
+    for first in range(0, len(weights), some):
+        here = slice(first, first + some)
+        values = product(weights[here], points)
+        squares = mul(values, values)
+        p1[here] = total(mul(_range_polynomial(values, squares), scale), axis=1)
+        if first < len(p2):
+            p2[here] = total(squares[: len(p2) - first, :-1], axis=1)
+    return p1, p2
+
+
 _SOME = 1 << 14  # numbers at a time: they stay in the cache
 
 
-def _range_polynomial(values: Words, squares: Words) -> Words:
-    """P of each, p at most.
-
-    In place: a factor x² - j² is below 2^32 without a fold, a product of it below 2^64, and what
-    two folds leave of that is p + 2 at most.
-    """
-    result = values.ravel().copy()
-    flat = squares.ravel()
-    for first in range(0, len(result), _SOME):
-        mine, square = result[first : first + _SOME], flat[first : first + _SOME]
-        high = np.empty_like(mine)
-        for j in range(1, R + 1):
-            np.add(square, np.uint64(P - j * j), out=high)
-            mine *= high
-            for _ in range(2):
-                np.right_shift(mine, BITS, out=high)
-                mine &= PRIME
-                mine += high
-    return reduce(result).reshape(values.shape)
-
-
 @lru_cache(maxsize=16)
-def _weights_beyond(calls: int) -> Words:
-    """Lagrange weights that carry values at 0 … N to N+1 … 63N: (62N, N+1)."""
-    return np.stack([lagrange(calls + 1, at) for at in range(calls + 1, BASE * calls + 1)])
+def _weights(calls: int) -> Words:
+    """Lagrange weights that carry values at 0 … N to 0 … 63N: (63N+1, N+1)."""
+    return lagrange(calls + 1, np.arange(BASE * calls + 1))
 
 
-def _beyond(calls: int, points: Words) -> Words:
-    return product(_weights_beyond(calls), points)
+def _range_polynomial(values: Words, squares: Words) -> Words:
+    """P of each, p at most; with y = x², P(x) = x·G(y) (Paterson and Stockmeyer 1973).
+
+    G has degree 31: eight times four coefficients, put together by powers of y⁴. A step adds up
+    four products below 2^62, and what two folds leave of that is p + 4 at most.
+    """
+    second = mul(squares, squares)
+    third, fourth = mul(second, squares), mul(second, second)
+    result = np.zeros_like(values)
+    more = np.empty_like(values)
+    for c0, c1, c2, c3 in _coefficients():
+        result *= fourth
+        for coefficient, power in ((c1, squares), (c2, second), (c3, third)):
+            np.multiply(power, coefficient, out=more)
+            result += more
+        result += c0
+        for _ in range(2):
+            np.right_shift(result, BITS, out=more)
+            result &= PRIME
+            result += more
+    result = fold(result)
+    result *= values
+    return fold(result)
+
+
+@lru_cache(maxsize=1)
+def _coefficients() -> Words:
+    """Of G(y) = prod_{j=1..R} (y - j²), four at a time, the highest four first: (8, 4)."""
+    found = [1]
+    for j in range(1, R + 1):
+        found = [
+            (low - j * j * high) % P for low, high in zip([0, *found], [*found, 0], strict=True)
+        ]
+    return np.array(found, dtype=np.uint64).reshape(-1, 4)[::-1]
 
 
 def _joint_numbers(joint: bytes, number: int) -> tuple[int, int, int]:

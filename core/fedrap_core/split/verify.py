@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from fedrap_core.errors import MalformedMessage
-from fedrap_core.split.compiled import add_words
-from fedrap_core.split.dpf import Core, Expansion, ReportBlocks, expand_leaves
+from fedrap_core.split.dpf import Core, Expand, ReportBlocks, See, Tags, expand
 from fedrap_core.split.field import P, Words, fold, negate, reduce, sub
 from fedrap_core.split.proof import PROOFS, decide, query
 from fedrap_core.split.report import (
@@ -74,11 +73,17 @@ class Looked:
 class RunningSum:
     """One server's share of the sum of a round, without its sign."""
 
-    def __init__(self, terms: ReportTerms, server: int, state: bytes | None = None) -> None:
+    def __init__(
+        self,
+        terms: ReportTerms,
+        server: int,
+        state: bytes | None = None,
+        expansion: Expand = expand,
+    ) -> None:
         """Empty, or as `encoded` left it."""
         layout, width = terms.shape.layout, terms.shape.width
         shape = (layout.slots, layout.size, width)
-        self._terms, self._server = terms, server
+        self._terms, self._server, self._expansion = terms, server, expansion
         self._tables: npt.NDArray[np.uint32]
         if state is None:
             self._tables = np.zeros(shape, dtype=np.uint32)
@@ -93,7 +98,13 @@ class RunningSum:
 
     def encoded(self) -> bytes:
         """All of it, u32 little-endian."""
-        return self._tables.astype("<u4").tobytes() + self._rest.astype("<u4").tobytes()
+        parts = (self._tables.astype("<u4", copy=False).data, self._rest.astype("<u4").data)
+        return b"".join(parts)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of `encoded`."""
+        return 4 * (self._tables.size + len(self._rest))
 
     def look(self, secret: bytes, report: bytes, raw_public: bytes, raw_share: bytes) -> Looked:
         """Look at a report and add it.
@@ -108,25 +119,23 @@ class RunningSum:
         public = read_public(terms, raw_public)
         share = read_share(terms, server, report, raw_share)
         joint = check_bound(terms, server, report, public, share)
-        made = _expand(terms, server, report, share.seed, public.core, self._tables)
-        columns = made.columns if server == LEADER else negate(made.columns)
+        mac = _Mac(kdf16(b"tags", secret, terms.round, report))
+        columns = self._expand(report, share.seed, public.core, mac.see)
+        columns = columns if server == LEADER else negate(columns)
         numbers = np.concatenate([reduce(columns).ravel(), share.whole])
         own = kdf16(b"own query", secret, terms.round, report)
         words = query(
             terms.circuit, server == LEADER, numbers, share.extra, share.proofs, joint, own
         )
         self._add_rest(share, 1)
-        tags = _mac(kdf16(b"tags", secret, terms.round, report), made.tags)
-        return Looked(report, public, share, joint, Seen(tags, words))
+        return Looked(report, public, share, joint, Seen(mac.digest(), words))
 
     def take_out(self, looked: Looked) -> None:
         """A report that was refused."""
-        apart = np.zeros_like(self._tables)
-        terms, core = self._terms, looked.public.core
-        _expand(terms, self._server, looked.report, looked.share.seed, core, apart)
         prime = np.uint32(P)
-        left = self._tables + (prime - apart)  # both p at most
-        self._tables[:] = (left & prime) + (left >> np.uint32(31))
+        np.subtract(prime, self._tables, out=self._tables)  # T - v = -(-T + v)
+        self._expand(looked.report, looked.share.seed, looked.public.core, lambda _: None)
+        np.subtract(prime, self._tables, out=self._tables)
         self._add_rest(looked.share, -1)
 
     def share(self) -> Words:
@@ -135,6 +144,14 @@ class RunningSum:
         rest = self._rest if self._server == LEADER else fold(negate(fold(self._rest)))
         flat = self._terms.in_order(self._tables, rest[:-1], int(rest[-1]))
         return reduce(flat) if self._server == LEADER else reduce(negate(fold(flat)))
+
+    def _expand(self, report: bytes, seed: bytes, core: Core, see: See) -> Words:
+        """Words of a report added to the tables; the sums of its columns."""
+        shape = self._terms.shape
+        if not shape.layout.slots:
+            return np.zeros((0, 0), np.uint64)
+        blocks = ReportBlocks.of(self._terms.round, report)
+        return self._expansion(shape, blocks, self._server, seed, core, self._tables, see)
 
     def _add_rest(self, share: ServerShare, sign: int) -> None:
         mine = np.append(share.whole, share.extra[-1])
@@ -148,21 +165,17 @@ def accepts(terms: ReportTerms, leader: Seen, helper: Seen, joint: bytes) -> boo
     return decide(terms.circuit, leader.words, helper.words, joint)
 
 
-def _expand(
-    terms: ReportTerms,
-    server: int,
-    report: bytes,
-    seed: bytes,
-    core: Core,
-    into: npt.NDArray[np.uint32],
-) -> Expansion:
-    if not terms.shape.layout.slots:
-        return Expansion(terms.shape)
-    blocks = ReportBlocks.of(terms.round, report)
-    leaves = expand_leaves(terms.shape, blocks, server, seed, core)
-    return add_words(terms.shape, blocks, leaves, core, into)
+class _Mac:
+    """GMAC over tags: GCM of nothing. The key is of one report alone, so a nonce of 0."""
 
+    def __init__(self, key: bytes) -> None:
+        self._gcm = Cipher(algorithms.AES128(key), modes.GCM(bytes(12))).encryptor()
 
-def _mac(key: bytes, tags: npt.NDArray[np.uint64]) -> bytes:
-    """GMAC: AES-GCM of nothing, over the tags. The key is of this report alone, so a nonce of 0."""
-    return AESGCM(key).encrypt(bytes(12), b"", tags.astype("<u8", copy=False).tobytes())
+    def see(self, tags: Tags) -> None:
+        self._gcm.authenticate_additional_data(
+            np.ascontiguousarray(tags, dtype="<u8").data.cast("B")
+        )
+
+    def digest(self) -> bytes:
+        self._gcm.finalize()
+        return self._gcm.tag

@@ -30,6 +30,7 @@ class Blocks:
     """block(s, i) of one key."""
 
     def __init__(self, key: bytes) -> None:
+        self.key = key
         self._cipher = Cipher(algorithms.AES128(key), modes.ECB())
 
     def encrypt(self, plain: Seeds) -> Seeds:

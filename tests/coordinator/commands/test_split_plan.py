@@ -7,6 +7,7 @@ import json
 import pytest
 
 from fedrap_coordinator.commands import run
+from fedrap_coordinator.settings import HelperServer, SplitSettings
 from fedrap_core.plan import Adapt, Privacy
 from fedrap_core.privacy.accounting import charged_epsilon
 from fedrap_core.privacy.statement import epsilon_against
@@ -36,3 +37,16 @@ def test_one_servers_noise_is_charged_and_bits_count() -> None:
     assert found["public"] == pytest.approx(
         charged_epsilon(4, rule.charged_noise * 2**0.5, rule.delta)
     )
+
+
+@pytest.mark.parametrize(
+    ("row_clip", "clip", "peak"), [(2.0, 6.0, 0.2), (3.0, 100.0, 0.03), (None, 50.0, 0.2)]
+)
+def test_steps_are_no_coarser_than_the_row_bound_asks_for(
+    row_clip: float | None, clip: float, peak: float
+) -> None:
+    """A number at the row bound is still the largest that can be sent, where S leaves room."""
+    helper = HelperServer(url="https://helper.invalid", identity="04" + 128 * "0")
+    rule = Privacy(clip=clip, row_clip=row_clip)
+    assert SplitSettings(helper=helper).plan(20, rule).peak == pytest.approx(peak)
+    assert SplitSettings(helper=helper, peak=0.5).plan(20, rule).peak == 0.5

@@ -23,7 +23,8 @@ def some_terms(
 ) -> Terms:
     method = SolveMethod(dim=dim, sequence=SEQUENCE if sequence else OFF)
     rule = Privacy(clip=10.0, noise=noise, adapt=Adapt(noise=2.0))
-    return Terms(ROUND, Plan(method=method, privacy=rule, split=Split(rows=rows)), items)
+    split = Split(rows=rows, gram_scale=8.0)
+    return Terms(ROUND, Plan(method=method, privacy=rule, split=split), items)
 
 
 def some_update(terms: Terms, seed: int, count: int | None = None, size: float = 1.0) -> RowUpdate:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,12 +12,14 @@ from hypothesis import strategies as st
 
 from fedrap_core.errors import MalformedMessage
 from fedrap_core.split import compiled, dpf
+from fedrap_core.split.compiled import Way
 from fedrap_core.split.dpf import Core, ReportBlocks, Shape, decode_core, encode_core, make_core
-from fedrap_core.split.field import from_signed, reduce, sub, to_signed
+from fedrap_core.split.field import P, from_signed, reduce, sub, to_signed
 from fedrap_core.split.layout import Layout
 from tests.core.split.made import ROUND
 
 SEEDS = (b"seed of a leader", b"seed of a helper")
+LARGE = Shape(Layout(ROUND, 100_000, 100), 32)
 BLOCKS = ReportBlocks.of(ROUND, b"the report's id.")
 
 
@@ -38,42 +43,79 @@ def test_two_expansions_differ_by_the_row_at_its_position(
     sums, made = [], []
     for server in (0, 1):
         into = np.zeros((layout.slots, layout.size, width), np.uint32)
-        leaves = dpf.expand_leaves(shape, BLOCKS, server, SEEDS[server], core)
-        made.append(dpf.add_words(shape, BLOCKS, leaves, core, into))
+        tags: list[np.ndarray] = []
+        columns = dpf.expand(shape, BLOCKS, server, SEEDS[server], core, into, tags.append)
+        made.append((columns, np.concatenate(tags)))
         sums.append(into.astype(np.uint64))
-        assert (made[server].columns <= 2**31 - 1).all()
+        assert (columns <= 2**31 - 1).all()
     exact = np.zeros(sums[0].shape, np.int64)
     exact[np.arange(layout.slots), positions] = values
     assert (to_signed(reduce(sub(*sums))) == exact).all()
-    assert (to_signed(reduce(sub(made[0].columns, made[1].columns))) == values).all()
-    assert (made[0].tags == made[1].tags).all()
+    assert (to_signed(reduce(sub(made[0][0], made[1][0]))) == values).all()
+    assert (made[0][1] == made[1][1]).all()
 
 
-@pytest.mark.skipif(not compiled.is_available(), reason="numba is not installed")
-def test_the_compiled_pass_makes_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "WORTH", 0)
-    shape = Shape(Layout(ROUND, 300, 5), 7)
-    layout = shape.layout
-    core, _, _ = some_core(shape, 1)
-    start = np.full((layout.slots, layout.size, 7), 2**31 - 1, np.uint32)  # p stands for 0
-    leaves = dpf.expand_leaves(shape, BLOCKS, 1, SEEDS[1], core)
-    plain, fast = start.copy(), start.copy()
-    one = dpf.add_words(shape, BLOCKS, leaves, core, plain)
-    two = compiled.add_words(shape, BLOCKS, leaves, core, fast)
-    assert (reduce(plain.astype(np.uint64)) == reduce(fast.astype(np.uint64))).all()
-    assert (reduce(one.columns) == reduce(two.columns)).all()
-    assert (one.tags == two.tags).all()
+# Sizes about the borders of C: eight blocks and four nodes at a time, and some slots in a call.
+@pytest.mark.parametrize("way", ["c", "numba"])
+@settings(max_examples=40)
+@given(
+    st.sampled_from([1, 2, 3, 7, 60, 300, 5000]) | st.integers(1, 400),
+    st.integers(1, 40),
+    st.integers(1, 8),
+    st.integers(0, 1),
+    st.integers(0, 1000),
+)
+def test_compiled_it_is_the_same_bit_by_bit(
+    way: Way, items: int, width: int, rows: int, server: int, seed: int
+) -> None:
+    if compiled.usual_expansion(way) != way:
+        pytest.skip(f"no {way} here")
+    _, expand = compiled.best_expansion(way, LARGE)
+    shape = Shape(Layout(ROUND, items, rows), width)
+    core, _, _ = some_core(shape, seed)
+    core = decode_core(encode_core(core), shape)  # as it comes: some of it at odd addresses
+    size = (shape.layout.slots, shape.layout.size, width)
+    start = np.random.default_rng(seed).integers(0, P, size, np.uint32, endpoint=True)
+    start[0, 0] = P  # stands for 0
+    found = []
+    for one in (dpf.expand, expand):
+        into, tags = start.copy(), list[np.ndarray]()
+        columns = one(shape, BLOCKS, server, SEEDS[server], core, into, tags.append)
+        found.append([into, columns, np.concatenate(tags)])
+    for plain, fast in zip(*found, strict=True):
+        assert (plain == fast).all()
 
 
-def test_without_numba_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "WORTH", 0)
-    monkeypatch.setattr(compiled, "is_available", lambda: False)
-    shape = Shape(Layout(ROUND, 40, 3), 4)
-    core, _, _ = some_core(shape, 2)
-    into = np.zeros((shape.layout.slots, shape.layout.size, 4), np.uint32)
-    leaves = dpf.expand_leaves(shape, BLOCKS, 0, SEEDS[0], core)
-    compiled.add_words(shape, BLOCKS, leaves, core, into)
-    assert into.any()
+def test_what_says_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*arguments: Any) -> np.ndarray:
+        columns = dpf.expand(*arguments)
+        columns[3, 2] ^= np.uint64(1)
+        return columns
+
+    usual = compiled._from_numba
+    for made in (wrong, None):
+        compiled._from.cache_clear()
+        monkeypatch.setattr(compiled, "_from_c", lambda made=made: made)
+        monkeypatch.setattr(compiled, "_from_numba", lambda: None)
+        assert compiled.best_expansion("c", LARGE) == ("numpy", dpf.expand)
+    compiled._from.cache_clear()
+    monkeypatch.setattr(compiled, "_from_numba", usual)
+    assert compiled.usual_expansion("c") != "c"
+    compiled._from.cache_clear()
+
+
+def test_without_a_compiler_it_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(compiled, "_SOURCE", str(tmp_path / "expand.c"))  # nothing beside it
+    for program in ("", "#!/bin/sh\nexit 1\n", "#!/bin/sh\n: > $5\n"):
+        monkeypatch.setenv("PATH", str(tmp_path))
+        (tmp_path / "cc").write_text(program)
+        (tmp_path / "cc").chmod(0o755 if program else 0o644)
+        assert compiled._from_c() is None
+
+
+def test_small_reports_are_not_worth_a_compiler() -> None:
+    assert compiled.best_expansion("c", Shape(Layout(ROUND, 50, 5), 4))[0] == "numpy"
+    assert compiled.best_expansion("numpy", LARGE)[0] == "numpy"
 
 
 @pytest.mark.spec("13.4")

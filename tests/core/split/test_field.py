@@ -63,7 +63,7 @@ def test_lagrange_weights_evaluate_a_polynomial(coefficients: list[int], point: 
         return sum(c * pow(x, n, P) for n, c in enumerate(coefficients)) % P
 
     count = len(coefficients) + 1
-    weights = field.lagrange(count, point).tolist()
+    weights = field.lagrange(count, [point])[0].tolist()
     assert sum(w * value(i) for i, w in enumerate(weights)) % P == value(point)
 
 

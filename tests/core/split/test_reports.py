@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedrap_core.errors import MalformedMessage
 from fedrap_core.plan import Plan
 from fedrap_core.split import report as report_module
-from fedrap_core.split.dpf import Core, ReportBlocks, Shape, expand_leaves, make_core
+from fedrap_core.split.dpf import Core, ReportBlocks, Shape, expand_leaves, make_core, root_seeds
 from fedrap_core.split.field import Words, from_signed, inverse, reduce, to_signed
 from fedrap_core.split.numbers import (
     Terms,
@@ -232,7 +232,8 @@ def _forger(terms: Terms) -> object:
         lost = 1 - int(positions[slot] & 1)
         bits[slot, depth - 1, lost] ^= np.uint64(1)  # now the neighbour has the correction, too
         core = Core(core.seeds, bits, words, core.tags)
-        controls = [expand_leaves(shape, blocks, b, seeds[b], core)[1][slot] for b in (0, 1)]
+        roots = [root_seeds(seed, shape.layout.slots) for seed in seeds]
+        controls = [expand_leaves(shape, blocks, b, roots[b], core)[1][slot] for b in (0, 1)]
         here = int(positions[slot])
         there = here ^ 1
         if there >= shape.layout.size:

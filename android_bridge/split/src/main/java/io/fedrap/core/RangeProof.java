@@ -22,6 +22,8 @@ final class RangeProof {
     static final int PROOFS = 2;
     private static final int DEGREE = 2 * Terms.R + 1; // of P
 
+    private static final long[] G = coefficients();
+
     private RangeProof() {}
 
     /** Words of one proof: a random number for each wire, p_1, p_2. */
@@ -98,15 +100,35 @@ final class RangeProof {
         return row;
     }
 
-    /** P of a number. A factor lies below 2^32, what two folds leave of a product is p + 2 at most. */
-    private static long range(long value, long square) {
-        long result = value;
-        for (int j = 1; j <= Terms.R; j++) {
-            long product = result * (square + Xof.P - j * j);
-            product = (product & Xof.P) + (product >>> 31);
-            result = (product & Xof.P) + (product >>> 31);
+    /**
+     * P of a number; with y = x², P(x) = x·G(y) (Paterson and Stockmeyer 1973). G has degree 31: eight times
+     * four coefficients, put together by powers of y⁴. A step adds up four products below 2^62, unsigned, and
+     * what two folds leave of that is p + 4 at most.
+     */
+    private static long range(long value, long y) {
+        long second = Xof.mul(y, y);
+        long third = Xof.mul(second, y);
+        long fourth = Xof.mul(second, second);
+        long result = 0;
+        for (int at = G.length - 4; at >= 0; at -= 4) {
+            result = result * fourth + G[at] + G[at + 1] * y + G[at + 2] * second + G[at + 3] * third;
+            result = (result & Xof.P) + (result >>> 31);
+            result = (result & Xof.P) + (result >>> 31);
         }
-        return result % Xof.P;
+        return Xof.mul(result % Xof.P, value);
+    }
+
+    /** Coefficients of G(y) = prod_{j=1..R} (y - j²), the lowest first. */
+    private static long[] coefficients() {
+        long[] found = new long[Terms.R + 1];
+        found[0] = 1;
+        for (int j = 1; j <= Terms.R; j++) {
+            for (int at = j; at >= 0; at--) {
+                long below = at == 0 ? 0 : found[at - 1];
+                found[at] = Xof.field(below - Xof.mul(j * j, found[at]));
+            }
+        }
+        return found;
     }
 
     /** Lagrange weights that carry values at 0 … N to N+1 … 63N. */

@@ -53,7 +53,7 @@ final class Terms {
         this.rule = plan.privacy;
         this.items = items;
         rows = (int) split.integer("rows", 1, 2000, 100);
-        gramScale = split.number("gram_scale", Double.MIN_VALUE, 1e6, 8.0);
+        gramScale = split.number("gram_scale", Double.MIN_VALUE, 1e6, 1.0);
         split.integer("least", 2, 1_000_000_000, 2);
         longest = R / split.number("peak", 0.01, 1, 0.2);
         step = rule.clip / longest;
