@@ -56,9 +56,6 @@ MOST_SEQUENCE_ITEMS = 200_000  # its state has 1.5 kB for each, and a device's s
 # k 64); 1, 4 decoys .1667, .1707 (32 targets; the dense gradient .1702) and .1774, .1801 (100
 # targets, k 128).
 TARGETS, DECOYS = 100, 4
-# Where the catalogue is small that weighs 8.8 % of a dense C (ml-100k, 1,682 items), while 40
-# targets with one decoy weigh 5.9 %: .136 and .134 there (validation, three seeds, both parts).
-FEW_TARGETS, FEW_DECOYS, SMALL_CATALOGUE = 40, 1, 2_500
 # k 64, 128: ml-1m (a million interactions) .1727, .1774; ml-100k .1202, .1165; amazon-video
 # (23,000) .0606, .0576; citeulike-a (200,000, no order) was measured with 128 alone. A release
 # has 2·(k + 4) bytes an item for it.
@@ -201,11 +198,6 @@ def sequence_dim(interactions: float, items: int) -> int:
     return LARGE_DIM if interactions >= LEAST_FOR_LARGE and fits else LARGE_DIM // 2
 
 
-def sequence_sample(items: int) -> tuple[int, int]:
-    """Targets of a device in a round, and decoys of each: fewer where C itself weighs little."""
-    return (FEW_TARGETS, FEW_DECOYS) if items < SMALL_CATALOGUE else (TARGETS, DECOYS)
-
-
 def sequence_mix(interactions: float, items: int) -> SequenceScoring:
     """How both parts add up before anybody has measured it."""
     evidence = interactions / items
@@ -324,9 +316,8 @@ def _open(expected: Expected) -> Recipe:
     total, part = PARTICIPATIONS * turns, cohort / expected.devices
     row_clip = _row_bound(cohort)
     refusal = sequence_refusal(total, expected.items, None)
-    targets, decoys = sequence_sample(expected.items)
     sequence = SequenceMethod(
-        dim=sequence_dim(expected.interactions, expected.items), targets=targets, decoys=decoys,
+        dim=sequence_dim(expected.interactions, expected.items), targets=TARGETS, decoys=DECOYS,
         scale=round(row_clip / USUAL_ROW, 3),
     )  # fmt: skip
     mix = sequence_mix(expected.interactions, expected.items)

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_coordinator.privacy.recipe import DECOYS, TARGETS, sequence_dim, sequence_sample
+from fedrap_coordinator.privacy.recipe import DECOYS, TARGETS, sequence_dim
 from fedrap_core.plan import SequenceMethod, SequenceScoring
 from fedrap_core.questions.tuning import MIXTURE
 from fedrap_core.sequence.model import SequenceItems
@@ -101,7 +101,7 @@ class Sequence:
 
     name: str = "sequence"
     mixed: bool = False  # with the scores of `solve`
-    capacity: bool = True  # k, targets and decoys follow the data, as `init` has them
+    capacity: bool = True  # k follows the data, as `init` has it; else it is that of `method`
     method: SequenceMethod = METHOD
     learning: SequenceLearning = SequenceLearning()  # noqa: RUF009
     schedule: Schedule = SCHEDULE
@@ -184,8 +184,7 @@ class Sequence:
         method = self.method
         if self.capacity:
             dim = sequence_dim(len(task.train.items), task.items)
-            targets, decoys = sequence_sample(task.items)
-            method = msgspec.structs.replace(method, dim=dim, targets=targets, decoys=decoys)
+            method = msgspec.structs.replace(method, dim=dim)
         if task.ordered:
             return method
         dropout = WITHOUT_ORDER if method.dropout == METHOD.dropout else method.dropout

@@ -185,20 +185,20 @@ def test_numbers_out_of_range_are_refused(bad: Expected) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "items", "history", "dim", "sample", "solve"),
+    ("devices", "items", "history", "dim", "solve"),
     [
-        (6040, 3706, 165, 128, (100, 4), 4.0),  # ml-1m
-        (943, 1682, 105, 64, (40, 1), 8.0),  # ml-100k
-        (1372, 7957, 17, 64, (100, 4), 32.0),  # amazon-video
-        (100_000, 150_000, 50, 64, (100, 4), 8.0),  # more than a device is asked to fetch
+        (6040, 3706, 165, 128, 4.0),  # ml-1m
+        (943, 1682, 105, 64, 8.0),  # ml-100k
+        (1372, 7957, 17, 64, 32.0),  # amazon-video
+        (100_000, 150_000, 50, 64, 8.0),  # more than a device is asked to fetch
     ],
 )
 def test_the_size_of_the_sequence_part_follows_what_there_is_to_learn_from(
-    devices: int, items: int, history: float, dim: int, sample: tuple[int, int], solve: float
+    devices: int, items: int, history: float, dim: int, solve: float
 ) -> None:
     settings = derive(Expected(devices, items, None, history)).settings
     part, mix = sequence_of(settings.method), sequence_scoring(settings.released_scoring())
     assert part is not None
     assert mix is not None
-    assert (part.dim, part.targets, part.decoys) == (dim, *sample)
+    assert (part.dim, part.targets, part.decoys) == (dim, 100, 4)
     assert (mix.solve, mix.kappa) == (solve, 1.0)
