@@ -37,10 +37,14 @@ def call_app(consented: Callable[[], bool], call: Callable[[], T]) -> T:
 
     Raises:
         ConsentWithdrawn: it was not called, or what came of it, good or bad, is not used.
+        RuntimeError: it raised StopIteration, as the `__next__` of an iterator that ended does. No
+            future can hold that, so whoever awaits this in a thread would wait for ever.
     """
     check_consent(consented)
     try:
         return call()
+    except StopIteration as ended:
+        raise RuntimeError("the app's callable has nothing more to give (StopIteration)") from ended
     finally:
         check_consent(consented)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fedrap.background.scheduler import Pace, is_trouble, next_delay
 from fedrap.results import RoundReport
@@ -19,6 +19,15 @@ from fedrap_simulation.scenarios.network import SimulatedTransport
 _OVER = frozenset({problems.BUDGET_SPENT.code, problems.TASK_OVER.code})
 _WAITS = _OVER | {eligibility.TOLD_TO_WAIT}  # no round is due; releases come all the same
 AWAY_SECONDS = 6 * 3600.0  # how long a device that vanishes stays away
+
+
+def _one_by_one(tokens: Sequence[str]) -> Callable[[], str]:
+    """Another one each time that the device has to enrol, and the last one as often as it asks.
+
+    An answer that is lost takes one more.
+    """
+    left = list(tokens)
+    return lambda: left.pop(0) if len(left) > 1 else left[0]
 
 
 class SimulatedDevice:
@@ -48,7 +57,7 @@ class SimulatedDevice:
         self.person, self.state, self.transport, self.temper = person, state, transport, temper
         access = Access(
             transport=transport,
-            token=iter(tokens).__next__,  # another one for each membership
+            token=_one_by_one(tokens),
             trainer="numpy",
             floor=Floor.without_privacy(cap=10_000, min_updates=2),
         )

@@ -118,6 +118,20 @@ def test_a_callable_that_gives_no_token_is_heard(tmp_path: Path, nonsense: objec
     assert isinstance(errors[0], InvalidArgument)
 
 
+def test_an_iterator_of_tokens_that_ended_is_heard_and_nobody_waits_for_ever(
+    tmp_path: Path,
+) -> None:
+    """StopIteration in a thread never comes out of it: the round would hang."""
+    errors: list[Exception] = []
+    with FedRap.open(
+        tmp_path, transport=MadeCoordinator(), token=iter(()).__next__, on_error=errors.append
+    ) as device:
+        device.consent(train=True, policy="v1")
+        device.record("item-1")
+        assert device.run_round().blocked_by == "token-failed"
+    assert "StopIteration" in str(errors[0])
+
+
 def test_a_failing_callable_is_heard_by_on_error(tmp_path: Path) -> None:
     errors: list[Exception] = []
 
