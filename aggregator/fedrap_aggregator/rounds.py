@@ -155,6 +155,7 @@ class HelperRounds:
         if self._store.round(asked.question) is not None:
             raise Refusal(HelperProblem.ANOTHER_ROUND, "a round has that id")
         self._check_noise(asked.noise)
+        self._check_least(asked.least)
         now = self._clock()
         self._check_time(asked.ends_at, now)
         private = self._keys.round_key(asked.question, make=True)
@@ -292,10 +293,21 @@ class HelperRounds:
             plan = decode_value(Plan, asked.plan)
         except FedRapError as error:
             raise Refusal(HelperProblem.NOT_ALLOWED, f"a plan that is not read: {error}") from error
-        if split_of(plan) is None:
+        split = split_of(plan)
+        if split is None:
             raise Refusal(HelperProblem.NOT_ALLOWED, "a plan without `split`")
         self._check_noise(plan.privacy.noise)
+        self._check_least(max(split.least, plan.min_updates))
         return plan
+
+    def _check_least(self, least: int) -> None:
+        """Before devices are asked: what could never be summed would only be charged."""
+        if least < self._settings.least:
+            raise Refusal(
+                HelperProblem.NOT_ALLOWED,
+                f"sums of {least} devices lie below this helper's {self._settings.least}; raise "
+                "`min_updates` of a round, `least` of questions",
+            )
 
     def _opened(self, round_: Opened) -> RoundOpened:
         return RoundOpened(

@@ -140,8 +140,11 @@ def test_the_round_key_is_gone_when_the_sum_is_out(helper: LocalHelper) -> None:
 
 
 def test_too_few_devices_have_no_sum(tmp_path: Path) -> None:
-    helper = LocalHelper(tmp_path / "helper", least=3, clock=lambda: NOW)
+    """Also where the helper's operator asks for more since the round was opened."""
+    helper = LocalHelper(tmp_path / "helper", clock=lambda: NOW)
     leader = Leader(helper)
+    helper.close()
+    helper = leader.helper = LocalHelper(tmp_path / "helper", least=3, clock=lambda: NOW)
     reports = [leader.report(seed) for seed in range(2)]
     leader.send(*reports)
     with pytest.raises(Refusal) as raised:
@@ -169,6 +172,17 @@ def test_a_report_that_does_not_hold_is_not_counted(helper: LocalHelper) -> None
     assert leader.send(*bad) == bytes(5)
     assert leader.send(good) == b"\0"  # its id came with something else; replays do not help
     assert leader.send(leader.report(6), leader.report(7)) == b"\1\1"
+
+
+def test_rounds_that_it_would_not_sum_are_not_opened(tmp_path: Path) -> None:
+    """Devices would be charged, and the round abandoned, again and again."""
+    helper = LocalHelper(tmp_path / "helper", least=20, clock=lambda: NOW)
+    with pytest.raises(Refusal, match="below this helper's 20; raise `min_updates`") as raised:
+        helper.rounds.open_round(question())
+    assert problem(raised) is HelperProblem.NOT_ALLOWED
+    enough = msgspec.structs.replace(TERMS.plan, min_updates=20)
+    assert helper.rounds.open_round(question(plan=encode_value(enough))).seal_key
+    helper.close()
 
 
 @pytest.mark.parametrize(

@@ -31,16 +31,19 @@ def add_helper(commands: Any) -> None:
 def _certificate(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.config or CONFIG).parent
     pem, key = folder / "leader.pem", folder / arguments.keys / "leader.key"
-    if pem.exists() != key.exists():
+    there = pem.exists() and pem.stat().st_size > 0  # `> leader.pem` made an empty one before us
+    if there != key.exists():
         raise ConfigError(f"{pem} and {key} belong together; remove the one that is left")
-    if not pem.exists():
+    if not there:
         private, since = new_private_key(), datetime.fromtimestamp(SYSTEM.clock(), UTC)
         until = since + timedelta(days=365 * CERTIFICATE_YEARS)
         made = self_signed(private, "fedrap leader", ["leader"], since - timedelta(days=1), until)
         key.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(private_pem(private))
-        pem.write_bytes(made)
+        fresh = pem.with_name(f"{pem.name}.new")
+        fresh.write_bytes(made)
+        fresh.replace(pem)
     show(pem.read_text(encoding="ascii").strip())
     say(f"{pem}: give it to the helper's operator, and take their helper.pem and identity")
     return 0
