@@ -1,8 +1,9 @@
-"""`privacy plan --split`: both choices of noise, and against whom which epsilon holds."""
+"""Two servers: both choices of noise, against whom which epsilon holds, and the certificate."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +51,18 @@ def test_steps_are_no_coarser_than_the_row_bound_asks_for(
     rule = Privacy(clip=clip, row_clip=row_clip)
     assert SplitSettings(helper=helper).plan(20, rule).peak == pytest.approx(peak)
     assert SplitSettings(helper=helper, peak=0.5).plan(20, rule).peak == 0.5
+
+
+def test_the_certificate_may_be_redirected_into_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shell makes an empty leader.pem before the command runs."""
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "leader.pem"
+    own.write_bytes(b"")
+    assert run(["helper", "certificate"]) == 0
+    first = own.read_text()
+    assert first.startswith("-----BEGIN CERTIFICATE-----")
+    assert first.strip() in capsys.readouterr().out
+    assert run(["helper", "certificate"]) == 0
+    assert own.read_text() == first
