@@ -1,5 +1,7 @@
 """Settings of the whole suite."""
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,9 @@ settings.load_profile("fedrap")
 
 # What a failing power supply would lose is not what these tests are about; a kill -9 loses nothing.
 engine.SYNCHRONOUS = "NORMAL"
+
+# Loggers that `serve` of coordinator and helper sends to stderr, and nowhere else.
+CONFIGURED = ("fedrap_coordinator", "fedrap_aggregator", "aiohttp.server")
 
 # The longest files, longest first: whoever runs files side by side begins with them, so that none
 # of them is left over at the end, when the other cores have nothing to do.
@@ -43,6 +48,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((at for at, name in enumerate(LONG) if path.endswith(f"/{name}")), len(LONG))
 
     items.sort(key=place)
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """What a command of a test does to the logs of its process is over with that test."""
+    loggers = [logging.getLogger(name) for name in CONFIGURED]
+    before = [(one.handlers[:], one.level, one.propagate) for one in loggers]
+    yield
+    for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        one.handlers[:], one.level, one.propagate = handlers, level, propagate
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
