@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -114,26 +115,38 @@ def solves() -> File:
     cases.append(_solve_case("a row that C does not have", _TINY, _interactions(6), Scoring()))
     bad = {"rows": [0], "weights": [0.0]}
     cases.append(_solve_case("a weight of zero", _TINY, bad, Scoring()))
+    cases.append(
+        _solve_case("retired items", _TINY, _interactions(0, 2), Scoring(), retired=[1, 2])
+    )
     about = (
         "items: the distinct history, newest first; weights: their a_l; user: u; personal: the d "
         "of the first items, as many as own a row of D; shared: <u, C_j> of every row. A weight "
         "below 0 speaks against its item; only what speaks like an item's newest counts. C_j is "
-        "the float32 of value*scale. Computed in float64; every engine is measured against this."
+        "the float32 of value*scale. Rows of `retired` are left out of C'C. Computed in float64; "
+        "every engine is measured against this."
     )
     return _with_tolerance(about, cases)
 
 
-def _solve_case(comment: str, stored: Case, interactions: Case, scoring: Scoring) -> Case:
+def _solve_case(
+    comment: str,
+    stored: Case,
+    interactions: Case,
+    scoring: Scoring,
+    retired: Sequence[int] = (),
+) -> Case:
     case: Case = {
         "comment": comment,
         "valid": True,
         "model": stored,
         "history": interactions,
         "scoring": builtins(scoring),
+        **({"retired": list(retired)} if retired else {}),
     }
     try:
         common = common_items(stored)
-        user = derive_user(common, common.gram(), history(interactions).settled(), scoring)
+        gram = common.gram(np.array(retired, dtype=np.int64))
+        user = derive_user(common, gram, history(interactions).settled(), scoring)
     except FedRapError as error:
         return {**case, "valid": False, "error": type(error).__name__}
     everything = common.take(np.arange(common.size))

@@ -121,13 +121,21 @@ class CommonItems:
             return np.zeros(len(rows))
         return np.asarray(self.trend.values[0, rows] * np.float64(self.trend.scales[0]))
 
-    def gram(self) -> npt.NDArray[np.float64]:
-        """C'C, once per release: (k, k)."""
+    def gram(self, without: Rows | None = None) -> npt.NDArray[np.float64]:
+        """C'C, once per release: (k, k).
+
+        Rows of items that can be chosen no more are left out: nobody passes over those. `without`
+        are distinct rows.
+        """
         total = np.zeros((self.dim, self.dim))
+        gone = np.zeros(self.size, dtype=np.bool_)
+        if without is not None:
+            gone[without] = True
         for start in range(0, self.size, BLOCK):
-            block = self.items.values[start : start + BLOCK].astype(np.float32)
-            block *= self.items.scales[start : start + BLOCK, None]  # (<=BLOCK, k)
-            total += block.T.astype(np.float64) @ block  # (k, k)
+            here = slice(start, start + BLOCK)
+            block = self.items.values[here].astype(np.float32)
+            block *= np.where(gone[here], np.float32(0), self.items.scales[here])[:, None]
+            total += block.T.astype(np.float64) @ block  # (<=BLOCK, k)' (<=BLOCK, k)
         return total
 
     def norms(self) -> npt.NDArray[np.float64]:

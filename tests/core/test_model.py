@@ -26,6 +26,8 @@ def test_gram_and_scores_read_c_in_blocks_without_changing_the_numbers(seed: int
         assert np.allclose(common.gram(), whole[0], rtol=1e-12)
         assert np.allclose(common.scores(user), whole[1], atol=1e-6)
     assert np.allclose(whole[0], dense.T @ dense, rtol=1e-6)
+    left = np.delete(dense, [2, 24], axis=0)
+    assert np.allclose(common.gram(np.array([24, 2])), left.T @ left, rtol=1e-6)
     assert np.allclose(whole[1], dense @ user, atol=1e-5)
 
 

@@ -41,7 +41,6 @@ from fedrap_coordinator.rounds.releases import (
     grown_model,
     is_stale,
     load_model,
-    needs_state,
     next_model,
     plan_after,
     publish,
@@ -365,8 +364,7 @@ class RoundDriver:
             if self.model.message.scoring == scoring:
                 return
             model = self.model
-            if model.common.sequence is not None:
-                model = with_state(model, await self._store.learner(model.stored.version))
+            model = with_state(model, await self._store.learner(model.stored.version))
             made = await asyncio.to_thread(rescored_model, model, scoring)
             said = AuditEntry(self._sources.clock(), "coordinator", "publish-scalars", "", "done")
             await self._publish_again(made, model, said)
@@ -410,8 +408,7 @@ class RoundDriver:
 
     async def _publish_grown(self, model: Model, extent: Extent) -> None:
         attributes = await self._store.shared_attributes(model.common.size)
-        if needs_state(self._settings.method, model.common):
-            model = with_state(model, await self._store.learner(model.stored.version))
+        model = with_state(model, await self._store.learner(model.stored.version))
         now, method = self._sources.clock(), self._settings.method
         made = await asyncio.to_thread(grown_model, model, extent, attributes, method, now)
         items = f"{extent.items - model.common.size} new"
@@ -737,8 +734,7 @@ class RoundDriver:
         )
         self._reached("summed")
         attributes = await self._store.shared_attributes(model.common.size)  # of items that are new
-        if needs_state(self._settings.method, model.common):
-            model = with_state(model, await self._store.learner(model.stored.version))
+        model = with_state(model, await self._store.learner(model.stored.version))
         total = unscaled(summed.total, self.plan.method)
         settings = adopted_settings(self._settings, await self._store.adopted())
         made = await asyncio.to_thread(

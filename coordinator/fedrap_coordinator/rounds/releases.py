@@ -20,18 +20,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fedrap_coordinator.domain.cold_start import start_rows
 from fedrap_coordinator.domain.records import Attribute, Extent, Facts, StoredRelease
 from fedrap_coordinator.errors import ConfigError
+from fedrap_coordinator.rounds.release_state import ReleaseState
 from fedrap_coordinator.rounds.sequence_state import (
     fits,
     grow_learner,
     learn_sequence,
     learner_after,
+    pack_learner,
     published,
 )
-from fedrap_coordinator.rounds.trend_state import (
-    join_state,
-    published_trend,
-    split_state,
-)
+from fedrap_coordinator.rounds.solve_state import SolveState, state_of
+from fedrap_coordinator.rounds.trend_state import published_trend
 from fedrap_coordinator.settings import Settings
 from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.model import CommonItems
@@ -94,14 +93,9 @@ class Model:
     encoded: EncodedRelease
 
 
-def with_state(model: Model, learner: bytes | None) -> Model:
-    """With the state of the sequence part, which is read for a step alone: it is large."""
-    return replace(model, stored=replace(model.stored, learner=learner))
-
-
-def needs_state(method: Method, common: CommonItems) -> bool:
-    """Does a step from this release, or one that takes it up again, start from a kept state?"""
-    return common.sequence is not None or trend_of(method) is not None
+def with_state(model: Model, state: bytes | None) -> Model:
+    """With the state of its release, which is read for a step alone: it is large."""
+    return replace(model, stored=replace(model.stored, learner=state))
 
 
 def without_state(model: Model) -> Model:
@@ -239,12 +233,13 @@ def restored_model(
     if fresh > 0:
         rows = _grown(rows, start_rows(rows.to_float().astype(np.float64), fresh, attributes))
     sequence, learner = past.common.sequence, None
-    trend, kept = split_state(old.learner)
+    kept = ReleaseState.read(old.learner)
+    solve = kept.solve or SolveState(np.zeros((0, past.common.dim)))
     if sequence is not None:
-        state = learner_after(kept, sequence, old.step)
+        state = learner_after(kept.sequence, sequence, old.step)
         learner = grow_learner(state, size, attributes)
         sequence = published(learner)
-    lately = published_trend(trend, size)
+    lately = published_trend(kept.trend, size)
     common, latest = CommonItems(version, rows, sequence, lately), model.message
     shown = served_rows(past.message.withheld, past.common.size)
     withheld = np.zeros(common.size, dtype=np.bool_)
@@ -256,9 +251,16 @@ def restored_model(
     )  # fmt: skip
     stored = StoredRelease(
         version, step, old.devices, encode(message), old.gram, old.version, support=old.support,
-        learner=join_state(trend, learner),
+        learner=_kept(kept.trend, solve.grown(past.common.size, size, step), learner),
     )  # fmt: skip
     return _unsigned(stored, common, message)
+
+
+def _kept(
+    trend: TrendState | None, solve: SolveState | None, learner: SequenceLearner | None
+) -> bytes | None:
+    sequence = None if learner is None else pack_learner(learner)
+    return ReleaseState(trend, solve, sequence).packed()
 
 
 def grown_model(
@@ -276,10 +278,10 @@ def grown_model(
     message = msgspec.structs.replace(model.message, catalogue=extent.catalogue)
     size = max(extent.items, model.common.size)
     stored, wanted = model.stored, None if method is None else trend_of(method)
-    trend, rest = split_state(stored.learner)
-    if trend is not None and wanted is not None:
-        faded = faded_trend(trend, at, wanted.half_days)
-        stored = replace(stored, learner=(join_state(faded, None) or b"") + (rest or b""))
+    kept = ReleaseState.read(stored.learner)
+    if kept.trend is not None and wanted is not None:
+        faded = faded_trend(kept.trend, at, wanted.half_days)
+        stored = replace(stored, learner=replace(kept, trend=faded).packed())
     return restored_model(replace(model, message=message), stored, attributes, size)
 
 
@@ -394,10 +396,13 @@ def next_model(
         BrokenModel: the sum gives no usable C.
     """
     step = model.stored.step + 1
+    kept, here = ReleaseState.read(model.stored.learner), model.common.items.to_float()
+    common = here.astype(np.float64)
     state = Learner(
-        model.common.items.to_float().astype(np.float64),
+        common,
         _gram_from_bytes(model.stored.gram, model.common.dim),
         *_support_from_bytes(model.stored.support),
+        *((None, None) if kept.solve is None else kept.solve.of(common)),
     )
     learnt = _learnt(state, total, settings, step)
     try:
@@ -408,8 +413,7 @@ def next_model(
     if fresh > 0:
         rows = _grown(rows, start_rows(learnt.common, fresh, attributes))
     made = _Next(model.stored.version + 1, step, total.devices, clip)
-    trend, kept = split_state(model.stored.learner)
-    learner = _learnt_sequence(model, kept, total, settings, learnt)
+    trend, learner = kept.trend, _learnt_sequence(model, kept.sequence, total, settings, learnt)
     if learner is not None:
         learner = grow_learner(learner, rows.shape[0], attributes)
     if (wanted := trend_of(settings.method)) is None:
@@ -418,7 +422,8 @@ def next_model(
         trend = follow_trend(
             trend, total.lately, total.lately_spread, at, wanted.half_days, rows.shape[0]
         )
-    return _build(task, made, extent.catalogue, rows, learnt, settings, learner, trend)
+    solve = state_of(learnt).grown(model.common.size, rows.shape[0], step)
+    return _build(task, made, extent.catalogue, rows, learnt, settings, learner, trend, solve)
 
 
 def _learnt_sequence(
@@ -471,6 +476,7 @@ def _build(
     settings: Settings,
     learner: SequenceLearner | None,
     trend: TrendState | None = None,
+    solve: SolveState | None = None,
 ) -> Model:
     """`learnt` is None for the first one, which withholds nothing: it has learnt nothing."""
     sequence = None if learner is None else published(learner)
@@ -486,7 +492,7 @@ def _build(
     )
     stored = StoredRelease(
         made.version, made.step, made.devices, encode(message), gram, support=support,
-        learner=join_state(trend, learner),
+        learner=_kept(trend, solve, learner),
     )  # fmt: skip
     return _unsigned(stored, common, message)
 

@@ -4,7 +4,8 @@ All of it follows from sums that were released, so it costs no epsilon. It is wr
 transaction of its release and read for the step after it, and a step always starts from these
 bytes: a coordinator that crashed and one that did not make the same release.
 
-    "FSL1" · u32 m, k, S, steps, since · float32 C, Delta, b, a, then M of each, then V of each
+    "FSL2" · u32 m, k, S, steps, since · u32 step that each row came with ·
+    float32 C, Delta, b, a, then M of each, then V of each
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from fedrap_coordinator.domain.cold_start import start_rows
 from fedrap_coordinator.domain.records import Attribute
+from fedrap_core.ages import with_born
 from fedrap_core.errors import BrokenModel, NotFinite
 from fedrap_core.model import SequenceRows
 from fedrap_core.plan import SequenceMethod
@@ -37,12 +39,12 @@ from fedrap_core.sparse import RowPart
 log = logging.getLogger(__name__)
 
 Floats = npt.NDArray[np.float64]
-_MAGIC = b"FSL1"
+_MAGIC = b"FSL2"
 _HEAD = struct.Struct("<4sIIIII")
 
 
 def pack_learner(learner: SequenceLearner) -> bytes:
-    """A learner as bytes, 12 for each number of the model."""
+    """A learner as bytes: 12 for each number of the model, and 4 for each row."""
     items = learner.items
     (size, dim), kernels = items.outputs.shape, len(items.kernels)
     head = _HEAD.pack(_MAGIC, size, dim, kernels, learner.steps, learner.since)
@@ -50,7 +52,9 @@ def pack_learner(learner: SequenceLearner) -> bytes:
     arrays = [items.outputs, items.offsets, items.bias, items.kernels]
     arrays += [moments.mean for moments in all_moments]
     arrays += [moments.square for moments in all_moments]
-    return head + b"".join(array.astype("<f4").tobytes() for array in arrays)
+    born = np.zeros(size) if learner.born is None else learner.born
+    numbers = b"".join(array.astype("<f4").tobytes() for array in arrays)
+    return head + born.astype("<u4").tobytes() + numbers
 
 
 def unpack_learner(raw: bytes) -> SequenceLearner:
@@ -64,9 +68,12 @@ def unpack_learner(raw: bytes) -> SequenceLearner:
     magic, size, dim, kernels, steps, since = _HEAD.unpack_from(raw)
     shapes = [(size, dim), (size, dim), (size,), (kernels, dim)]
     numbers = 3 * sum(int(np.prod(shape)) for shape in shapes)
-    if magic != _MAGIC or len(raw) != _HEAD.size + 4 * numbers or since > steps:
+    if magic != _MAGIC or len(raw) != _HEAD.size + 4 * (size + numbers) or since > steps:
         raise BrokenModel("the state of the sequence part is damaged")
-    every = np.frombuffer(raw, dtype="<f4", offset=_HEAD.size)
+    born = np.frombuffer(raw, dtype="<u4", offset=_HEAD.size, count=size).astype(np.int64)
+    if np.any(born > steps):
+        raise BrokenModel("the state of the sequence part has rows of steps to come")
+    every = np.frombuffer(raw, dtype="<f4", offset=_HEAD.size + 4 * size)
     if not np.all(np.isfinite(every)):
         raise BrokenModel("the state of the sequence part is not finite")
     arrays, at = [], 0
@@ -78,7 +85,7 @@ def unpack_learner(raw: bytes) -> SequenceLearner:
         Moments(mean, square) for mean, square in zip(arrays[4:8], arrays[8:], strict=True)
     )
     items = SequenceItems(*arrays[:4])
-    return SequenceLearner(items, outputs, offsets, bias, kernels, steps, since)
+    return SequenceLearner(items, outputs, offsets, bias, kernels, steps, since, born)
 
 
 def learner_after(raw: bytes | None, rows: SequenceRows, step: int) -> SequenceLearner:
@@ -154,6 +161,7 @@ def grow_learner(
         outputs=_grown(learner.outputs, count),
         offsets=_grown(learner.offsets, count),
         bias=_grown(learner.bias, count),
+        born=with_born(learner.born, items.size, size, learner.steps),
     )
 
 

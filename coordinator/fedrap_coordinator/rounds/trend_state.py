@@ -1,8 +1,6 @@
-"""What the coordinator remembers of the trend, as bytes before those of the sequence part.
+"""What the coordinator remembers of the trend, as bytes.
 
-Both are the state of a release: written in its transaction, kept for a few releases.
-
-    "FTR1" · u32 m · f64 variance, at · f64 T of each item · then the sequence part's, if any
+"FTR1" · u32 m · f64 variance, at · f64 T of each item
 """
 
 from __future__ import annotations
@@ -13,9 +11,7 @@ import struct
 
 import numpy as np
 
-from fedrap_coordinator.rounds.sequence_state import pack_learner
 from fedrap_core.quantize import QuantizedRows, quantize_rows
-from fedrap_core.sequence.server_step import SequenceLearner
 from fedrap_core.trend import TrendState, trend_of_items
 
 log = logging.getLogger(__name__)
@@ -24,22 +20,20 @@ _MAGIC = b"FTR1"
 _HEAD = struct.Struct("<4sIdd")
 
 
-def join_state(trend: TrendState | None, learner: SequenceLearner | None) -> bytes | None:
-    """The state that is kept with a release; None where there is nothing to keep."""
-    rest = b"" if learner is None else pack_learner(learner)
+def pack_trend(trend: TrendState | None) -> bytes:
+    """The trend as bytes; none without one."""
     if trend is None:
-        return rest or None
+        return b""
     head = _HEAD.pack(_MAGIC, len(trend.touches), trend.variance, trend.at)
-    return head + trend.touches.astype("<f8").tobytes() + rest
+    return head + trend.touches.astype("<f8").tobytes()
 
 
-def split_state(raw: bytes | None) -> tuple[TrendState | None, bytes | None]:
-    """The trend, and the bytes of the sequence part, of a state.
+def read_trend(raw: bytes) -> tuple[TrendState | None, bytes]:
+    """The trend at the beginning of these bytes, if any, and what comes after it.
 
-    Where the state was not kept or is damaged there is no trend; what rounds say from now on makes
-    a new one.
+    Where it is damaged there is none; what rounds say from now on makes a new one.
     """
-    if raw is None or raw[:4] != _MAGIC:
+    if raw[:4] != _MAGIC:
         return None, raw
     size, variance, at = 0, np.nan, np.nan
     if len(raw) >= _HEAD.size:
@@ -47,12 +41,12 @@ def split_state(raw: bytes | None) -> tuple[TrendState | None, bytes | None]:
     end = _HEAD.size + 8 * size
     if not (len(raw) >= end and variance >= 0 and np.isfinite(at)):
         log.warning("the state of the trend is damaged; it starts anew")
-        return None, None
+        return None, b""
     touches = np.frombuffer(raw, dtype="<f8", offset=_HEAD.size, count=size).astype(np.float64)
     if not np.all(np.isfinite(touches)):
         log.warning("the state of the trend is not finite; it starts anew")
-        return None, raw[end:] or None
-    return TrendState(touches, variance, at), raw[end:] or None
+        return None, raw[end:]
+    return TrendState(touches, variance, at), raw[end:]
 
 
 def published_trend(state: TrendState | None, size: int) -> QuantizedRows | None:

@@ -6,7 +6,8 @@
     eps = 2·mean(sqrt V')     over all rows that any round touched
 M' and V' are M and V without the bias of their start. Such an eps, as large as the usual
 gradient, lets rows with little evidence move little, where Adam would move all alike.
-sched rises over the first tenth of the rounds and then falls as a cosine to a twentieth.
+sched rises over the first tenth of the rounds and then falls as a cosine to a twentieth. Rows of
+items that came later are at their own place in it: they move fast while old ones have settled.
 
 The state follows from the sums alone: it costs a device nothing, and no epsilon.
 """
@@ -14,13 +15,14 @@ The state follows from the sums alone: it costs a device nothing, and no epsilon
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedrap_core.ages import Born, ages, by_age
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import Rows
 from fedrap_core.plan import Count, NotNegative, Positive, SequenceMethod
@@ -86,6 +88,7 @@ class SequenceLearner:
     kernels: Moments
     steps: int = 0  # that were made; says where in the schedule the next one is
     since: int = 0  # at which of them the moments began
+    born: Born = None  # in these steps
 
 
 def start_learner(
@@ -135,10 +138,9 @@ def sequence_step(
             raise BrokenModel("the sum of the round is not finite")
     items, dim = state.items, state.items.outputs.shape[1]
     steps = state.steps + 1
-    share = rate_share(learning, state.steps)
-    rate = learning.rate * share
-
-    counted = steps - state.since
+    old = ages(state.born, state.steps, items.size)  # (m,)
+    rate = by_age(lambda age: learning.rate * rate_share(learning, age), old)  # (m,)
+    counted = 1 + np.minimum(state.steps - state.since, old)  # (m,)
 
     def move(theta: Floats, moments: Moments, part: RowPart) -> tuple[Floats, Moments]:
         return _adam(theta, moments, part, counted, rate, learning.decay, learning)
@@ -153,33 +155,53 @@ def sequence_step(
     popularity = RowPart(total.outputs.rows, total.outputs.values[:, dim])
     bias, of_bias = move(items.bias, state.bias, popularity)
     every = RowPart(np.arange(len(items.kernels)), total.kernels)
+    kernel_rate = learning.kernel_rate * rate_share(learning, state.steps)
     kernels, of_kernels = _adam(
-        items.kernels, state.kernels, every, counted, learning.kernel_rate * share, 0.0, learning
+        items.kernels,
+        state.kernels,
+        every,
+        np.full(len(items.kernels), steps - state.since),
+        np.full(len(items.kernels), kernel_rate),
+        0.0,
+        learning,
     )
     moved = SequenceItems(outputs, offsets, bias, kernels)
-    return SequenceLearner(moved, of_outputs, of_offsets, of_bias, of_kernels, steps, state.since)
+    return replace(
+        state, items=moved, outputs=of_outputs, offsets=of_offsets, bias=of_bias,
+        kernels=of_kernels, steps=steps,
+    )  # fmt: skip
 
 
 def _adam(
     theta: Floats,
     moments: Moments,
     gradient: RowPart,
-    steps: int,
-    rate: float,
+    steps: Rows,
+    rate: Floats,
     decay: float,
     learning: SequenceLearning,
 ) -> tuple[Floats, Moments]:
-    """theta, M and V after a step on the rows of `gradient`; the others as they were."""
+    """theta, M and V after a step on the rows of `gradient`; the others as they were.
+
+    `steps` and `rate` are those of each row: how many its moments were followed for, how far now.
+    """
     rows, here = gradient.rows, gradient.values
+
+    def share(memory: float) -> Floats:
+        """What moments that began at zero have of what they would be: (m, 1) or (m,)."""
+        found = by_age(lambda count: 1.0 - memory**count, steps)
+        return found.reshape((-1, *(1,) * (theta.ndim - 1)))
+
     mean, square = moments.mean.copy(), moments.square.copy()
     mean[rows] = learning.first * mean[rows] + (1.0 - learning.first) * here
     square[rows] = learning.second * square[rows] + (1.0 - learning.second) * here**2
-    usual = np.sqrt(square / (1.0 - learning.second**steps))  # sqrt V'
-    away = mean[rows] / (1.0 - learning.first**steps)  # (t, …) M'
+    usual = np.sqrt(square / share(learning.second))  # sqrt V'
+    away = mean[rows] / share(learning.first)[rows]  # (t, …) M'
     eps = learning.caution * _mean_of_touched(usual)
     moved = theta.copy()
     # The tiny number is for a gradient of exact zeros.
-    moved[rows] -= rate * (away / (usual[rows] + eps + 1e-30) + decay * theta[rows])
+    far = rate[rows].reshape((-1, *(1,) * (theta.ndim - 1)))
+    moved[rows] -= far * (away / (usual[rows] + eps + 1e-30) + decay * theta[rows])
     return moved, Moments(mean, square)
 
 

@@ -4,11 +4,18 @@ With n devices in the round, g_j and x x' as devices send them (device_share.py)
 mean of x x':
     grad_j = mean g_j + w0·C_j S + (lambda_C/N)·C_j
     H      = (w0 + alpha·p)·S + (lambda_C/N)·I
-    C_j   <- C_j - eta·grad_j·H^-1                     only rows that this round touched
+    E_j   <- C_j + (1 - eta_j)·R_j - eta_j·grad_j·H^-1   only rows that this round touched
              and no further than its reach, where `row_step` is set
-    C     <- C with its smallest entries set to zero   a share of them, growing
+    C     <- E with its smallest entries set to zero   a share of them, growing
+    R     <- E where C is zero                         from the step on that has all zeros
 All of it is linear in what devices send. N is the population, p the mean share of the catalogue
 in one history: two scalars of the settings, not statistics that would have to leave a device.
+eta_j falls with the steps that row j was there for, so a new item moves as all did at the start.
+
+R is what zeros hide. Without it an entry that is zero comes back only where one step takes it
+above the largest that is hidden, so where the data wants it 1/eta times as large. H·R_j is how much
+of the gradient at C_j is gone at C_j + R_j, so R_j goes to where E_j would be without zeros, and an
+entry comes back once that is large enough to be shown.
 
 Against promoted items a row has a support, the number of devices that stand behind it. The sum of
 a row is at most (devices that touched it) x bound long, so its norm over the bound is the least
@@ -34,6 +41,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedrap_core.ages import Born, ages, by_age
 from fedrap_core.errors import BrokenModel
 from fedrap_core.model import Rows
 from fedrap_core.plan import Count, NotNegative, Positive, SolveMethod
@@ -198,6 +206,8 @@ class Learner:
     gram: Matrix | None = None  # (k, k) running mean of x x'
     support: npt.NDArray[np.float64] | None = None  # (m,) of all rounds; None: none was counted
     popularity: Popularity | None = None  # None: no round counted touches
+    hidden: Matrix | None = None  # (m, k) R; None before the zeros are all there
+    born: Born = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,19 +286,24 @@ def learn_step(
     grad = total.values / total.devices + method.w0 * here @ gram + ridge * here  # (t, k)
     curvature = (method.w0 + method.alpha * learning.density) * gram  # (k, k)
     curvature = curvature + (ridge + 1e-12) * np.eye(dim)
-    rate = step_size(learning, step)
-    moved = here - rate * np.linalg.solve(curvature, grad.T).T  # (t, k)
+    old = ages(state.born, step, len(state.common))[total.rows]  # (t,)
+    rate = by_age(lambda age: step_size(learning, age), old)[:, None]  # (t, 1)
+    before = np.zeros_like(state.common) if state.hidden is None else state.hidden  # (m, k) R
+    start = here + before[total.rows]  # (t, k)
+    moved = start - rate * (before[total.rows] + np.linalg.solve(curvature, grad.T).T)  # (t, k)
     if not np.all(np.isfinite(moved)):
         raise BrokenModel("the learning step gave numbers that are not finite")
     counted = count_devices(total.values, total.devices, total.bound, total.spread)  # (t,)
     support = add_support(state.support, total.rows, counted, len(state.common))  # (m,)
     if learning.row_step is not None:
         reach = reach_of_rows(state.common, support, learning.row_step, learning.min_support)
-        moved = cap_moves(here, moved, reach[total.rows])
-    common = state.common.copy()
+        moved = cap_moves(start, moved, reach[total.rows])
+    common = state.common + before
     common[total.rows] = moved
     popularity = follow_popularity(state.popularity, total, len(common))
     if learning.score_cap is not None and popularity is not None and total.touches is not None:
         common = cap_scores(common, total.rows, gram, popularity, learning.score_cap, total.devices)
-    common = zero_smallest(common, share_of_zeros(learning, step))
-    return Learner(common, gram, support, popularity)
+    share = share_of_zeros(learning, step)
+    shown = zero_smallest(common, share)
+    hidden = np.where(shown == 0, common, 0.0) if 0 < share == learning.zeros else None
+    return Learner(shown, gram, support, popularity, hidden, state.born)

@@ -69,13 +69,16 @@ class LocalModel:
         self.scoring: AnyScoring = header.scoring
         self.step: int = header.step
         self.entry: bytes = header.entry
-        self.gram: npt.NDArray[np.float64] = common.gram()
         self.ids = ItemIds(catalogue.items) if ids is None else ids
         self._size = header.size
         self._shown = np.zeros(self._size, dtype=np.bool_)
         self._shown[: len(self.ids)] = True
-        retired = np.frombuffer(catalogue.retired, dtype="<u4")
-        self._shown[retired[retired < self._size]] = False
+        retired = np.frombuffer(catalogue.retired, dtype="<u4").astype(np.int64)
+        retired = retired[retired < self._size]
+        self._shown[retired] = False
+        # Of an item that can't be chosen any more it says nothing that a user did not choose it;
+        # what those who did are like, its row still says.
+        self.gram: npt.NDArray[np.float64] = common.gram(retired)
         self._shown &= served_rows(header.withheld, self._size)  # too few devices know the others
         self._lock = threading.RLock()  # an app recommends while a round is being prepared
         self._read = 0  # interactions that were looked up

@@ -50,6 +50,8 @@ def test_a_learner_comes_back_from_its_bytes_to_the_same_bytes() -> None:
     again = unpack_learner(raw)
     assert pack_learner(again) == raw
     assert (again.steps, again.since) == (1, 0)
+    assert again.born is not None
+    assert again.born.tolist() == [0] * 6
     np.testing.assert_allclose(again.items.outputs, _learner().items.outputs, rtol=1e-6)
     np.testing.assert_allclose(again.offsets.square, _learner().offsets.square, rtol=1e-6)
 
@@ -62,10 +64,11 @@ def test_a_learner_comes_back_from_its_bytes_to_the_same_bytes() -> None:
         lambda raw: raw + b"1",
         lambda raw: b"XXXX" + raw[4:],
         lambda raw: raw[:4] + b"\xff\xff\xff\xff" + raw[8:],
-        lambda raw: raw[:24] + b"\xff" * 4 + raw[28:],  # NaN
+        lambda raw: raw[:24] + b"\x02\0\0\0" + raw[28:],  # a row of a step to come
+        lambda raw: raw[:48] + b"\xff" * 4 + raw[52:],  # NaN
         lambda raw: raw[:20] + b"\xff\0\0\0" + raw[24:],  # began after it was made
     ],
-    ids=["empty", "cut", "longer", "magic", "size", "nan", "since"],
+    ids=["empty", "cut", "longer", "magic", "size", "born", "nan", "since"],
 )
 def test_damaged_bytes_are_no_learner_and_learning_goes_on_without_them(hurt) -> None:  # type: ignore[no-untyped-def]
     learner = _learner()
@@ -124,6 +127,9 @@ def test_a_new_item_starts_where_its_neighbours_are() -> None:
     assert not items.outputs[7].any()
     assert grown.outputs.mean.shape == (8, 3)
     assert not grown.outputs.square[6:].any()
+    assert grown.born is not None
+    assert grown.born.tolist() == [0] * 6 + [1] * 2
+    assert unpack_learner(pack_learner(grown)).steps == 1
     assert grow_learner(learner, 6, attributes) is learner
 
 

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from fedrap_coordinator.domain.records import Extent
+from fedrap_coordinator.rounds.release_state import ReleaseState
 from fedrap_coordinator.rounds.releases import (
     Model,
     first_model,
     grown_model,
     is_stale,
     load_model,
-    needs_state,
     next_model,
     restored_model,
     unscaled,
 )
 from fedrap_coordinator.rounds.sequence_state import unpack_learner
-from fedrap_coordinator.rounds.trend_state import join_state, published_trend, split_state
+from fedrap_coordinator.rounds.trend_state import pack_trend, published_trend, read_trend
 from fedrap_core.plan import DAY, OFF, Scoring, SequenceMethod, SolveMethod, TrendMethod
 from fedrap_core.solve.server_step import RoundSum
 from fedrap_core.sparse import RowPart, pack_gram
@@ -72,7 +72,7 @@ def test_noise_that_is_louder_leaves_it_out_until_rounds_have_said_enough() -> N
     first = first_model(TASK, Extent(SIZE, 1), SETTINGS)
     quiet = _next(first, _sum(30, 30, 30, 30, 0, 0, spread=10.0), 0.0)  # 20 in touches
     assert quiet.common.trend is None
-    state, _ = split_state(quiet.stored.learner)
+    state = ReleaseState.read(quiet.stored.learner).trend
     assert state is not None
     assert state.variance == pytest.approx(400.0)
     heard = _next(quiet, _sum(90, 90, 90, 30, 0, 0, spread=10.0), 0.0)
@@ -115,7 +115,8 @@ def test_both_states_are_kept_side_by_side() -> None:
         RowPart(np.arange(2), np.full((2, 3), 0.25)),
     )
     made = _next(first, _sum(8, 0, 4, 1, 0, 0, parts=parts), 0.0, BOTH)
-    trend, rest = split_state(made.stored.learner)
+    kept = ReleaseState.read(made.stored.learner)
+    trend, rest = kept.trend, kept.sequence
     assert trend is not None
     assert trend.touches.tolist() == [8, 0, 4, 1, 0, 0]
     assert unpack_learner(rest or b"").steps == 1
@@ -126,33 +127,26 @@ def test_both_states_are_kept_side_by_side() -> None:
     assert alone.lately.values[0, 0] == 2.0
     # A round that was opened before the trend was switched on brings none, and breaks none.
     plain = RoundSum(nothing, np.zeros((0, DIM)), pack_gram(np.eye(DIM)) * 8, 8)
-    kept = next_model(TASK, made, plain, Extent(SIZE, 1), BOTH, 0.0, (), DAY)
-    assert kept.common.trend is not None
+    again = next_model(TASK, made, plain, Extent(SIZE, 1), BOTH, 0.0, (), DAY)
+    assert again.common.trend is not None
     off = msgspec.structs.replace(BOTH, method=SolveMethod(dim=DIM, sequence=PART))
     gone = next_model(TASK, made, plain, Extent(SIZE, 1), off, 0.0, (), DAY)
     assert gone.common.trend is None
     assert isinstance(gone.message.scoring, Scoring)
     assert gone.message.scoring.trend is OFF
-    assert split_state(gone.stored.learner)[0] is None
-    assert needs_state(BOTH.method, first.common)
-    assert not needs_state(SolveMethod(dim=DIM), load_model(_plain().stored).common)
-
-
-def _plain() -> Model:
-    return first_model(TASK, Extent(SIZE, 1), small_settings())
+    assert ReleaseState.read(gone.stored.learner).trend is None
 
 
 def test_a_state_that_is_damaged_starts_anew() -> None:
-    good = join_state(TrendState(np.arange(3.0), 2.0, 5.0), None)
-    assert good is not None
-    found, rest = split_state(good)
+    good = pack_trend(TrendState(np.arange(3.0), 2.0, 5.0))
+    found, rest = read_trend(good + b"FSL2 of after")
     assert found is not None
-    assert (found.touches.tolist(), found.variance, found.at, rest) == ([0, 1, 2], 2.0, 5.0, None)
-    assert split_state(good[:-1]) == (None, None)
-    assert split_state(good[:7]) == (None, None)
-    hurt = join_state(TrendState(np.array([np.nan]), 2.0, 5.0), None)
-    assert split_state(hurt) == (None, None)
-    assert split_state(None) == (None, None)
-    assert split_state(b"FSL1 of before") == (None, b"FSL1 of before")
-    assert join_state(None, None) is None
+    assert (found.touches.tolist(), found.variance, found.at) == ([0, 1, 2], 2.0, 5.0)
+    assert rest == b"FSL2 of after"
+    assert read_trend(good[:-1]) == (None, b"")
+    assert read_trend(good[:7]) == (None, b"")
+    assert read_trend(pack_trend(TrendState(np.array([np.nan]), 2.0, 5.0))) == (None, b"")
+    assert read_trend(b"") == (None, b"")
+    assert read_trend(b"FSL2 of before") == (None, b"FSL2 of before")
+    assert pack_trend(None) == b""
     assert published_trend(None, 4) is None

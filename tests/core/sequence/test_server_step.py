@@ -119,6 +119,26 @@ def test_the_rate_rises_over_a_tenth_and_falls_to_a_twentieth() -> None:
     assert rate_share(SequenceLearning(warm_up=0.0), 0) > 0.99
 
 
+def test_the_row_of_a_new_item_moves_as_all_did_at_the_start() -> None:
+    """Its place in the schedule and Adam's correction are its own."""
+    state = fresh()
+    for seed in range(60):
+        state = sequence_step(state, some_sum(seed, [0, 1], [0, 1, 2]), LEARNING)
+    born = np.zeros(12, dtype=np.int64)
+    born[11] = 60
+    total = some_sum(99, [0, 11], [0, 11])
+    moved = sequence_step(replace(state, born=born), total, LEARNING)
+    counts = np.where(np.arange(12) == 11, 1, 61)[:, None]
+    usual = np.sqrt(moved.offsets.square / (1.0 - LEARNING.second**counts))
+    eps = LEARNING.caution * usual[[0, 1, 11]].mean()
+    away = total.inputs.values[1]  # M' of a first step
+    known = -LEARNING.rate * rate_share(LEARNING, 0) * away / (np.abs(away) + eps)
+    np.testing.assert_allclose(moved.items.offsets[11], known, rtol=1e-12)
+    assert moved.steps == 61
+    late = sequence_step(state, total, LEARNING).items.offsets[11]  # as if it had been there
+    assert np.linalg.norm(late) < 0.5 * np.linalg.norm(known)
+
+
 def test_a_round_without_targets_changes_nothing_and_a_broken_one_is_refused() -> None:
     state = fresh()
     nothing = some_sum(1, [], [])

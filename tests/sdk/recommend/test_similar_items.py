@@ -29,6 +29,16 @@ def _model(rows: list[list[float]] = ROWS) -> LocalModel:
     return LocalModel(head, common, ItemList(1, len(NAMES), join_ids(NAMES), retired))
 
 
+def test_nobody_passed_over_a_retired_item_but_a_history_with_one_still_counts() -> None:
+    model = _model()
+    whole = model.common.items.to_float().astype(np.float64)
+    np.testing.assert_allclose(model.gram, whole[:5].T @ whole[:5], rtol=1e-6)
+    recorded = [Interaction("retired", "view", 1.0, 0.0)]
+    found = model.recommend(recorded, None, Wish(6))
+    assert {one.item for one in found}.isdisjoint({"retired"})
+    assert [one.item for one in found][:2] == ["drama-1", "drama-2"]  # it is like those
+
+
 def test_the_most_alike_come_first_whatever_their_length() -> None:
     assert [name for name, _ in _model().similar("comedy-1", 2)] == ["comedy-2", "drama-2"]
     ((name, cosine),) = _model().similar("drama-1", 1)

@@ -24,7 +24,8 @@ final class LocalModel {
     final ItemIds ids;
     final boolean[] shown; // not to be changed
     final Kinds kinds;
-    private double[] gram; // (k·k) C'C, made when first needed
+    private final boolean[] retired;
+    private double[] gram; // (k·k) C'C without what is retired, made when first needed
     private List<Interaction> known; // the history that was looked up last
     private History history;
     private UserRepresentation representation;
@@ -48,9 +49,11 @@ final class LocalModel {
         for (int row = this.ids.size(); row < shown.length; row++) {
             shown[row] = false;
         }
+        this.retired = new boolean[shown.length];
         for (int row : Bytes.integers(catalogue.retired)) {
             if (row >= 0 && row < shown.length) {
                 shown[row] = false;
+                retired[row] = true;
             }
         }
     }
@@ -67,9 +70,13 @@ final class LocalModel {
         return header.step > 0 && header.scoring.isSolve();
     }
 
+    /**
+     * C'C of what can be chosen. Of a retired item it does not say that a user passed over it; what
+     * those who chose it are like, its row still says.
+     */
     synchronized double[] gram() {
         if (gram == null) {
-            gram = common.gram();
+            gram = common.gram(retired);
         }
         return gram;
     }

@@ -173,12 +173,20 @@ final class SharedMatrix {
         return out;
     }
 
-    /** C'C, once per release: (k·k). */
-    double[] gram() {
+    /**
+     * C'C, once per release: (k·k).
+     *
+     * @param without rows of items that can be chosen no more, which are left out: nobody passes over
+     *     those; null: none
+     */
+    double[] gram(boolean[] without) {
         int k = dim();
         double[] total = new double[k * k];
         double[] row = new double[k];
         for (int j = 0; j < size(); j++) {
+            if (without != null && without[j]) {
+                continue;
+            }
             items.read(j, row, 0);
             for (int a = 0; a < k; a++) {
                 double left = row[a];

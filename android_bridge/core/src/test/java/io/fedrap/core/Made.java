@@ -80,11 +80,22 @@ final class Made {
         return Fields.ofValue(MsgPack.encode(map), 1 << 20);
     }
 
+    /** Rows of items that were retired, where a case names any. */
+    private static boolean[] gone(Vectors.Case one, int size) {
+        boolean[] gone = new boolean[size];
+        if (one.fields.containsKey("retired")) {
+            for (int row : one.integers("retired")) {
+                gone[row] = true;
+            }
+        }
+        return gone;
+    }
+
     static UserRepresentation representation(Vectors.Case one) {
         SharedMatrix common = common(one.inner("model"));
         return new UserRepresentation(
                 common,
-                common.gram(),
+                common.gram(gone(one, common.size())),
                 history(one.inner("history")).settled(),
                 scoring(one.inner("scoring")));
     }

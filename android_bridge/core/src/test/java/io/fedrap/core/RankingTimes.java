@@ -47,7 +47,7 @@ public final class RankingTimes {
         }
         byte[] plain = MsgPack.encode(Collections.singletonMap("name", "solve"));
         Scoring scoring = Scoring.from(Fields.ofValue(plain, 100));
-        double[] gram = common.gram();
+        double[] gram = common.gram(null);
         History history = new History(rows, weights);
         UserRepresentation representation = new UserRepresentation(common, gram, history, scoring);
         int[] best = Ranking.of(common, representation, null, 20, allowed).rows;

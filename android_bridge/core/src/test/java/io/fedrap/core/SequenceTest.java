@@ -104,7 +104,7 @@ class SequenceTest {
                     Scoring scoring = Made.scoring(one.inner("scoring"));
                     History history = Made.history(one.inner("history"));
                     UserRepresentation mine =
-                            new UserRepresentation(common, common.gram(), history, scoring);
+                            new UserRepresentation(common, common.gram(null), history, scoring);
                     SequenceUser part =
                             new SequenceUser(common.sequence, history, scoring.sequence);
                     boolean[] allowed = new boolean[common.size()];

@@ -30,7 +30,7 @@ class ShareOfRoundTest {
         RoundProblem problem =
                 new RoundProblem(
                         common,
-                        common.gram(),
+                        common.gram(null),
                         Made.history(one.inner("history")),
                         new SolveMethod(Made.fields(fields)));
         List<LocalShare> shares = new JvmTrainer().solve(problem.problems);
@@ -56,7 +56,7 @@ class ShareOfRoundTest {
                     RoundProblem problem =
                             new RoundProblem(
                                     common,
-                                    common.gram(),
+                                    common.gram(null),
                                     Made.history(one.inner("history")),
                                     Made.method(one.inner("method")));
                     List<LocalShare> shares = new JvmTrainer().solve(problem.problems);
@@ -83,7 +83,7 @@ class ShareOfRoundTest {
                 RoundShare.compute(
                         plan,
                         common,
-                        common.gram(),
+                        common.gram(null),
                         Made.history(one.inner("history")),
                         0.0,
                         new JvmTrainer(),
@@ -114,7 +114,7 @@ class ShareOfRoundTest {
         FedRapException error =
                 assertThrows(
                         FedRapException.class,
-                        () -> new RoundProblem(common, common.gram(), history, wide));
+                        () -> new RoundProblem(common, common.gram(null), history, wide));
         assertEquals(FedRapException.Kind.WRONG_SHAPE, error.kind());
     }
 }

@@ -55,7 +55,7 @@ public abstract class TrainerContract {
         RoundProblem problem =
                 new RoundProblem(
                         common,
-                        common.gram(),
+                        common.gram(null),
                         Made.history(one.inner("history")),
                         new SolveMethod(Made.fields(method)));
         List<LocalShare> shares = trainer().solve(problem.problems);
@@ -89,7 +89,7 @@ public abstract class TrainerContract {
         SequenceAnswer answer = trainer().expect(asked);
         double loss = Arrays.stream(answer.surprise).average().orElse(0.0);
         Vectors.close(one.number("loss"), loss);
-        RoundProblem problem = new RoundProblem(common, common.gram(), history, method);
+        RoundProblem problem = new RoundProblem(common, common.gram(null), history, method);
         RowUpdate update = problem.join(trainer().solve(problem.problems));
         RowUpdate sent =
                 update.with(asked.parts(answer)).clipped(Made.privacy(one.inner("privacy")));

@@ -68,7 +68,7 @@ class TrendTest {
         UserRepresentation mine =
                 new UserRepresentation(
                         common,
-                        common.gram(),
+                        common.gram(null),
                         Made.history(one.inner("history")),
                         Made.scoring(one.inner("scoring")));
         boolean[] allowed = new boolean[common.size()];
