@@ -196,7 +196,7 @@ def run_rounds(
 ) -> Iterator[Released]:
     """Publish C again and again; the first one is the start."""
     rng = np.random.default_rng([seed, 0xFED])
-    state = Learner(_published(rng.normal(0.0, learning.spread, (items, method.dim)), schedule))
+    state = Learner(publish_rows(rng.normal(0.0, learning.spread, (items, method.dim)), schedule))
     yield Released(0, state.common)
     bands = Bands(schedule, items, method.dim, rng)
     touch = touch_weight(learning, schedule.clip, schedule.noise, items)
@@ -216,7 +216,7 @@ def run_rounds(
         if schedule.noise:
             total = bands.noised(total, touch)
         learnt = learn_step(state, total, method, learning, step)
-        state = replace(learnt, common=_published(learnt.common, schedule))
+        state = replace(learnt, common=publish_rows(learnt.common, schedule))
         yield Released(step + 1, state.common)
 
 
@@ -233,7 +233,8 @@ def upload_bytes(histories: Histories, dim: int, *, int8: bool = True) -> float:
     return float(np.mean([bucket_bytes(frame + per_row * int(n)) for n in histories.lengths]))
 
 
-def _published(common: Matrix, schedule: Schedule) -> Matrix:
+def publish_rows(common: Matrix, schedule: Schedule) -> Matrix:
+    """C as devices have it: in int8, or as it is."""
     return quantize_rows(common).to_float().astype(np.float64) if schedule.int8 else common
 
 

@@ -1,7 +1,8 @@
 """`fedrap-sim evaluate`: methods, seeds, one row each. Settings on validation, test once.
 
 Settings are chosen on the validation task of the first seed and kept for the others: what is
-reported then varies by the split's draws and the method's own, not by the choice.
+reported then varies by the split's draws and the method's own, not by the choice. In time they are
+chosen again at each cut, from what was before it, as whoever runs such a system would.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Evaluation:
         self._cache = AnswerCache(request.cache)
         self._data = data
         self._splits: dict[int, Split] = {}
-        self._tuned: dict[str, tuple[Method, float]] = {}
+        self._tuned: dict[tuple[str, int], tuple[Method, float]] = {}  # and the seed it is for
         for name in request.methods:  # a wrong name shows before an hour of work
             make_method(name, request.changes.get(name, {}))
         if request.split is None:
@@ -107,7 +108,7 @@ class Evaluation:
                     days=self._request.days,
                     least=self._request.least,
                     protocol=self._request.protocol,
-                    validations=VALIDATIONS if seed == self._request.first_seed else 1,
+                    validations=VALIDATIONS,
                 )
                 if self._kind == "time"
                 else make_split(
@@ -191,7 +192,9 @@ class Evaluation:
 
     def _method(self, question: Question, on_progress: OnProgress) -> tuple[Method, float]:
         """The method with its settings chosen, and the seconds that took."""
-        if question.method not in self._tuned:
+        chosen_at = question.seed if self._kind == "time" else self._request.first_seed
+        key = (question.method, chosen_at)
+        if key not in self._tuned:
             method = make_method(question.method, question.changes)
             started = time.perf_counter()
             target = question.target
@@ -201,7 +204,6 @@ class Evaluation:
             # Under `paper` the published settings are used as they are. Under a guarantee choosing
             # would have to be charged, so the built-in ones are.
             elif question.tune and question.protocol == "clean":
-                first = self._request.first_seed
-                method = method.tune(self.split(first).validation, first, on_progress)
-            self._tuned[question.method] = (method, time.perf_counter() - started)
-        return self._tuned[question.method]
+                method = method.tune(self.split(chosen_at).validation, chosen_at, on_progress)
+            self._tuned[key] = (method, time.perf_counter() - started)
+        return self._tuned[key]

@@ -9,6 +9,8 @@ known by then, and some of it twice. Half-life and weight are chosen on validati
 as all other scalars, with no trend at all as the first candidate and trend alone among the others;
 so are, once more, those that mix the other parts. A moment has few answers, so where the task has
 earlier ones their votes count, too, as those of devices would that were asked again and again.
+A vote is for the list that is seen, NDCG@10: gains without end are decided by where the many items
+lie that nobody will ever see.
 Without times that can be compared between users there is no trend.
 """
 
@@ -140,7 +142,7 @@ def _votes(
     candidates: Several[Candidate],
     trends: dict[float, npt.NDArray[np.float32]],
 ) -> npt.NDArray[np.float64]:
-    """Each user's gain under each candidate: (G, len(users)). The parts are scored once."""
+    """Each user's NDCG@10 under each candidate: (G, len(users)). The parts are scored once."""
     votes = np.empty((len(candidates), len(users)))
     block = max(1, BLOCK_CELLS // task.items)
     for start in range(0, len(users), block):
@@ -151,5 +153,5 @@ def _votes(
             if weight:
                 scores = scores + np.float32(weight) * trends[half]
             ranks = measure(Ready(scores), asked, top=0).full
-            votes[place, start : start + block] = gains(ranks, task.items)
+            votes[place, start : start + block] = gains(ranks)
     return votes

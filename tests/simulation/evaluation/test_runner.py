@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from fedrap_simulation.commands import run
+from fedrap_simulation.data.load import load
+from fedrap_simulation.evaluation.time_split import make_time_split
+from fedrap_simulation.methods.protocol import no_progress
+from fedrap_simulation.methods.registry import make_method
 
 DATA = "synthetic:users=80,items=150,seed=2"
 SMALL = ["--set", "fedrap.schedule.rounds=4", "--set", "fedrap.method.dim=8"]
@@ -83,6 +87,20 @@ def test_settings_are_chosen_on_validation_and_told(tmp_path: Path) -> None:
     assert scoring["tau"] in (1.0, 2.0, 4.0)
     assert found["rows"][0]["seconds_tuning"] > 0
     assert found["rows"][1]["settings"]["ridge"] > 0
+
+
+def test_in_time_settings_are_chosen_again_at_each_cut(tmp_path: Path) -> None:
+    name = "drifting:users=150,items=300,days=120"
+    out = tmp_path / "result.json"
+    asked = ["--data", name, "--split", "time", "--days", "20", "--method", "popularity-recent"]
+    assert run(["evaluate", *asked, "--seeds", "2", "--json", str(out)]) == 0
+    data, chosen = load(name, None), []
+    for seed in (0, 1):
+        split = make_time_split(data, seed, days=20.0, least=10)
+        method = make_method("popularity-recent", {})
+        chosen.append(method.tune(split.validation, seed, no_progress).settings)
+    assert chosen[0] != chosen[1]
+    assert [row["settings"] for row in json.loads(out.read_bytes())["rows"]] == chosen
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
 import numpy as np
+import pytest
 
 from fedrap_core.plan import SequenceScoring
 from fedrap_simulation.data.interactions import Interactions, Rows
@@ -55,9 +56,11 @@ class Noise:
         return Parts(matched, matched, np.zeros(ITEMS, dtype=np.float32))
 
 
-def tuned(data: Interactions, validations: int) -> tuple[Trend, Noise, Task]:
+def tuned(
+    data: Interactions, validations: int, noise: Noise | None = None
+) -> tuple[Trend, Noise, Task]:
     task = make_time_split(data, 0, days=8.0, least=3, validations=validations).validation
-    noise = Noise()
+    noise = noise or Noise()
     found = Trend(ours=cast(Sequence, noise)).tune(task, 0, no_progress)
     return found, noise, task
 
@@ -71,9 +74,21 @@ def test_where_all_follows_the_trend_it_wins_over_parts_that_know_nothing() -> N
     assert silent or found.weight >= 16.0
 
 
-def test_where_nothing_follows_it_what_is_in_force_stays() -> None:
-    found, noise, _ = tuned(shop(2, 0.0), 6)
-    assert len(noise.fitted_to) == 6
+@dataclass(frozen=True)
+class Knowing(Noise):
+    """Other parts that know the answer of every third user."""
+
+    def parts(self, users: Rows) -> Parts:
+        found = super().parts(users)
+        lucky = users % 3 == 0
+        found.matched[lucky, self.fitted_to[-1].targets[users[lucky]]] = 30.0
+        return found
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_where_nothing_follows_it_what_is_in_force_stays(seed: int) -> None:
+    found, knowing, _ = tuned(shop(seed, 0.0), 6, Knowing())
+    assert len(knowing.fitted_to) == 6
     assert found.weight == 0.0
 
 
