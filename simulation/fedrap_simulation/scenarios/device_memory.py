@@ -49,11 +49,12 @@ class SharedModel:
     entry: bytes  # of the log, as signed
     rows: Rows  # (m of the data,) row of each item of the data in C, -1 where it has none
     shown: npt.NDArray[np.bool_]  # (size,) rows that may be recommended
+    retired: Rows
 
     @cached_property
     def gram(self) -> npt.NDArray[np.float64]:
-        """C'C: (k, k)."""
-        return self.common.gram()
+        """C'C without retired items: (k, k)."""
+        return self.common.gram(self.retired)
 
 
 class SharedReleases:
@@ -80,8 +81,9 @@ class SharedReleases:
             rows = self._rows(catalogue)
             shown = np.zeros(common.size, dtype=np.bool_)
             shown[: catalogue.count] = True
-            retired = np.frombuffer(catalogue.retired, dtype="<u4")
-            shown[retired[retired < common.size]] = False
+            retired = np.frombuffer(catalogue.retired, dtype="<u4").astype(np.int64)
+            retired = retired[retired < common.size]
+            shown[retired] = False
             shown &= served_rows(message.withheld, common.size)
             known = SharedModel(
                 common,
@@ -91,6 +93,7 @@ class SharedReleases:
                 message.entry,
                 np.where(rows < common.size, rows, -1),
                 shown,
+                retired,
             )
             self._models[key] = known
             while len(self._models) > KEPT:

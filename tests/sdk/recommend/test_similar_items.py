@@ -29,6 +29,7 @@ def _model(rows: list[list[float]] = ROWS) -> LocalModel:
     return LocalModel(head, common, ItemList(1, len(NAMES), join_ids(NAMES), retired))
 
 
+@pytest.mark.spec("7.20")
 def test_nobody_passed_over_a_retired_item_but_a_history_with_one_still_counts() -> None:
     model = _model()
     whole = model.common.items.to_float().astype(np.float64)
