@@ -22,6 +22,7 @@ from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.plan import Plan
 from fedrap_core.privacy.accounting import charged_epsilon
+from fedrap_core.privacy.statement import state_policy
 from fedrap_core.quantize import QuantizedRows
 from fedrap_core.wire.codec import decode_value
 from fedrap_core.wire.messages import Offer
@@ -34,6 +35,13 @@ def _alike(mine: QuantizedRows, theirs: QuantizedRows) -> bool:
     """The same numbers, but for what a step of int8 may be rounded to."""
     found, expected = mine.to_float(), theirs.to_float()
     return np.allclose(found, expected, atol=1e-6 + 1e-3 * float(np.abs(expected).max(initial=0)))
+
+
+def most_in_a_window(entries: Sequence[ledger.Entry], window: float) -> float:
+    """Epsilon of the window in which a device spent most; windows end where something was spent."""
+    ends = sorted({entry.at for entry in entries})
+    held = ([entry for entry in entries if end - window < entry.at <= end] for end in ends)
+    return max((ledger.epsilon(some) for some in held), default=0.0)
 
 
 class InvariantBroken(Exception):
@@ -208,6 +216,8 @@ class InvariantChecker:
         A place costs from the moment it is given; the device writes when it sends. So every step
         of a device is in the database, and where every place led to an update epsilon is equal.
 
+        And what a device spent in any window is within what the policy guarantees for one.
+
         Raises:
             InvariantBroken: they do not.
         """
@@ -230,6 +240,10 @@ class InvariantChecker:
                 told = charged_epsilon(len(theirs), noise, entries[0].delta) if noise else math.inf
                 if not math.isclose(ledger.epsilon(entries), told, rel_tol=1e-6):
                     raise InvariantBroken("a device and the database disagree on epsilon")
+            rule = self._settings.privacy
+            spent = most_in_a_window(state.entries(), rule.window)
+            if rule.noise and spent > state_policy(rule).epsilon * (1 + 1e-9):
+                raise InvariantBroken(f"a device spent epsilon {spent:.3g} in one window")
             self.checked.ledgers += 1
 
     @property

@@ -17,7 +17,7 @@ from fedrap_coordinator.settings import Settings
 from fedrap_coordinator.store.protocol import Store
 from fedrap_core.privacy.statement import state_policy
 from fedrap_simulation.scenarios.device import SimulatedDevice
-from fedrap_simulation.scenarios.invariants import HISTORY, InvariantChecker
+from fedrap_simulation.scenarios.invariants import HISTORY, InvariantChecker, most_in_a_window
 from fedrap_simulation.scenarios.network import Trouble
 from fedrap_simulation.scenarios.population import Population
 from fedrap_simulation.scenarios.quality import EvaluationSnapshot, central_name
@@ -53,7 +53,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     reports: dict[str, int]  # what became of tries: joined, or the reason
     trouble: dict[str, int]  # what the network did
     epsilon: float | None  # charged to the device that took part most; None: no noise
-    promised: float | None  # at most, by the policy
+    epsilon_window: float | None  # the most that any device was charged in one window of the policy
+    promised: float | None  # at most, by the policy: in a window, where it has one
     epsilons: list[float]  # quantiles 0, .25, .5, .75, 1 over devices that took part
     took_part: int
     bytes_up_per_day: float  # per device that is there, bodies without headers
@@ -89,7 +90,9 @@ async def make_outcome(
     """Gather it from the database and from the devices."""
     rounds = await _played(store)
     latest = await store.release(None)
-    spent = [ledger.epsilon(one.state.entries()) for one in devices if one.state.entries()]
+    entries = [one.state.entries() for one in devices if one.state.entries()]
+    spent = [ledger.epsilon(some) for some in entries]
+    window = settings.privacy.window
     noisy = settings.privacy.noise > 0
     ends = scenario.seconds
     days = sum(max(0.0, ends - float(population.arrive[one.person])) for one in devices) / DAY
@@ -109,6 +112,9 @@ async def make_outcome(
         reports=dict(reports.most_common()),
         trouble=dict(trouble.counts.most_common()),
         epsilon=max(spent, default=0.0) if noisy else None,
+        epsilon_window=max((most_in_a_window(some, window) for some in entries), default=0.0)
+        if noisy
+        else None,
         promised=bound if noisy and math.isfinite(bound) else None,
         epsilons=np.quantile(spent, [0, 0.25, 0.5, 0.75, 1]).tolist() if spent and noisy else [],
         took_part=len(spent),

@@ -244,6 +244,8 @@ def _epsilon(o: Outcome) -> tuple[str, str, str]:
         return "Epsilon", "none", "no noise is added, so nothing is guaranteed; set privacy.noise"
     words = f"charged to whoever took part most; median {o.epsilons[2]:.2g}" if o.epsilons else ""
     bound = f"; the policy guarantees at most {o.promised:.2g}" if o.promised else ""
+    if bound and o.epsilon_window is not None and o.epsilon_window < o.epsilon:
+        bound += f" in any window, and nobody spent more than {o.epsilon_window:.2g} in one"
     return "Epsilon", f"{o.epsilon:.2g}", words + bound
 
 

@@ -77,6 +77,25 @@ def test_with_noise_epsilon_is_what_the_policy_says(tmp_path: Path) -> None:
         assert big in page
 
 
+def test_with_noise_and_windows_nobody_spends_more_in_one_than_the_policy_says(
+    tmp_path: Path,
+) -> None:
+    outcome = run(
+        "a-year", tmp_path, days=50, population__data="drifting:users=60,items=60,days=50",
+        looks__every_hours=480, looks__frozen_day=45, looks__central=False,
+        coordinator__round__min_seconds=86400, coordinator__round__total=1000,
+        coordinator__privacy__noise=2.0, coordinator__privacy__cap=2,
+        coordinator__privacy__window_days=15, coordinator__privacy__spread_days=15,
+        coordinator__method__trend__half_days=5,
+    )  # fmt: skip
+    assert outcome.promised is not None
+    assert outcome.epsilon is not None
+    assert outcome.epsilon_window is not None
+    assert outcome.epsilon_window <= outcome.promised * (1 + 1e-9)  # every ledger was checked
+    assert outcome.epsilon > outcome.promised  # over all windows, as composition has it
+    assert "in any window" in to_html(outcome)
+
+
 def test_a_bad_network_costs_tries_and_no_updates(tmp_path: Path) -> None:
     outcome = run("bad-network", tmp_path)
     assert outcome.trouble["lost on the way back"] > 0
