@@ -68,7 +68,6 @@ def solves() -> File:
     flat = Scoring(ridge=2.0, beta=0.0, gamma=1.0)
     given: list[tuple[str, Case, Case, Scoring]] = [
         ("tiny: three items, the newest first", _TINY, _interactions(0, 2, 3), _SOFT),
-        ("the same with the default scalars", _TINY, _interactions(0, 2, 3), Scoring()),
         ("an empty history", _TINY, _interactions(), _SOFT),
         ("one item", _TINY, _interactions(1), _SOFT),
         ("repeats are merged at their newest place", _TINY, _interactions(3, 0, 3, 3, 0), _SOFT),
@@ -115,9 +114,8 @@ def solves() -> File:
     cases.append(_solve_case("a row that C does not have", _TINY, _interactions(6), Scoring()))
     bad = {"rows": [0], "weights": [0.0]}
     cases.append(_solve_case("a weight of zero", _TINY, bad, Scoring()))
-    cases.append(
-        _solve_case("retired items", _TINY, _interactions(0, 2), Scoring(), retired=[1, 2])
-    )
+    comment = "the first with the default scalars and two retired items"
+    cases.append(_solve_case(comment, _TINY, _interactions(0, 2, 3), Scoring(), retired=[1, 2]))
     about = (
         "items: the distinct history, newest first; weights: their a_l; user: u; personal: the d "
         "of the first items, as many as own a row of D; shared: <u, C_j> of every row. A weight "

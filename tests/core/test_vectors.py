@@ -616,7 +616,7 @@ def test_every_case_of_the_golden_vectors_is_replayed(name: str, case: Case) -> 
 def test_every_file_has_a_replay_says_what_it_is_and_is_small() -> None:
     assert set(FILES) == set(REPLAYS)
     assert all(file["about"] and file["cases"] for file in FILES.values())
-    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 725_000
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 720_000
 
 
 def test_every_message_has_a_vector() -> None:
