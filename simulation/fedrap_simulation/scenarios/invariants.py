@@ -192,8 +192,6 @@ class InvariantChecker:
         if size != model.common.size or extent.items != size:
             return  # items came meanwhile; the rows they start with are drawn elsewhere
         state, total = await store.learner(before.version), unscaled(summed.total, plan.method)
-        if state is None and await store.learner(after.version) is not None and row.step > 1:
-            return  # dropped after some steps
         model = with_state(model, state)
         at = row.opened_at
         made = next_model(task, model, total, extent, self._settings, summed.clip, (), at)

@@ -377,6 +377,9 @@ def _settings(scenario: Scenario, population: Population) -> Settings:
             density=min(1.0, max(1e-9, density)),
             settled=settings.round.total,
         )
+    # States are kept as long as releases, so that each release can be computed once more.
+    states = max(settings.releases.keep, settings.releases.keep_states)
+    releases = msgspec.structs.replace(settings.releases, keep_states=states)
     # A clock that jumps, and thousands of devices behind one address, would meet limits that
     # protect from strangers; the rest of the settings is what an operator would have.
-    return msgspec.structs.replace(settings, learning=learning, limits=FREE)
+    return msgspec.structs.replace(settings, learning=learning, limits=FREE, releases=releases)
