@@ -88,6 +88,7 @@ MEANING = {
     "learning.min_support": "rows that fewer devices touched, over all rounds, are not recommended",
     "learning.row_step": "the furthest a row moves in one step, in root mean square norms of C",
     "learning.score_cap": "most that an item scores in the mean, in what is usual for as many fans",
+    "learning.contrast": "of a trend: 0 what is popular lately, up to 1 what is more so than usual",
     "sequence.rate": "of the sequence part only, as is this section: Adam's step",
     "sequence.kernel_rate": "the same for the time kernels",
     "sequence.decay": "of its rows, in units of the step",

@@ -2,12 +2,17 @@
 
 A device says of each item that it touched with liking, newest touch `age` days ago:
     v_j = scale·2^(-age/half)                     1/32 and less is left out
-The coordinator adds the rounds' sums up, older ones with the same decay, all in touches:
+The coordinator adds the rounds' sums up, older ones with the same decay, all in touches, and again
+with one that is USUAL times slower:
     T_j <- 2^(-days/half)·T_j + (sum of v_j)/scale
+    W_j <- 2^(-days/(USUAL·half))·W_j + (sum of v_j)/scale
 and publishes, in int8,
-    t_j = log max(1, T_j/floor),  floor = max(1, LOUD standard deviations of the noise in T)
+    t_j = max(0, log max(1, T_j/floor) - contrast·log max(1, W_j·(sum T)/(sum W)/floor))
+    floor = max(1, LOUD standard deviations of the noise in T)
 A device adds trend·t_j to its scores. What one device alone touched, and what noise alone can make,
-is 0 there. v is clipped, noised and charged with the rest of an update; all after it is free.
+is 0 there. With a contrast of 0 this is what is popular lately; with more, what is more popular
+than usual, for what always is says little about who comes back. v is clipped, noised and charged
+with the rest of an update; all after it is free.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from fedrap_core.sparse import RowPart
 
 FADED = 1.0 / 32.0  # of a touch: five half-lives old
 LOUD = 3.0  # standard deviations of its noise above which a sum says something
+USUAL = 8.0  # half-lives of the trend in one of what is usual
 LEAST_HEARD = 3  # items above their noise, or there is no trend
 
 Vector = npt.NDArray[np.float64]
@@ -48,6 +54,8 @@ class TrendState:
     touches: Vector  # (m,) T, as of `at`
     variance: float  # of the noise in each T_j
     at: float  # seconds since 1970
+    usual: Vector | None = None  # (m,) W; None: nothing is known of it
+    contrast: float = 0.0  # of what it is published with
 
 
 def follow_trend(
@@ -57,8 +65,9 @@ def follow_trend(
     at: float,
     half_days: float,
     size: int,
+    contrast: float = 0.0,
 ) -> TrendState:
-    """T after a round's sum.
+    """T and W after a round's sum.
 
     Args:
         touches: the sum of v/scale.
@@ -69,17 +78,25 @@ def follow_trend(
     """
     before = TrendState(np.zeros(size), 0.0, at) if state is None else state
     now = max(at, before.at)
-    left = 2.0 ** (-(now - before.at) / (DAY * half_days))
-    total = np.zeros(size)
-    total[: len(before.touches)] = left * before.touches
-    total[touches.rows] += touches.values[:, 0]
-    return TrendState(total, left**2 * before.variance + spread**2, now)
+    halves = (now - before.at) / (DAY * half_days)
+    left = 2.0**-halves
+
+    def after(old: Vector, share: float) -> Vector:
+        total = np.zeros(size)
+        total[: len(old)] = share * old
+        total[touches.rows] += touches.values[:, 0]
+        return total
+
+    variance = left**2 * before.variance + spread**2
+    usual = after(np.zeros(0) if before.usual is None else before.usual, 2.0 ** (-halves / USUAL))
+    return TrendState(after(before.touches, left), variance, now, usual, contrast)
 
 
 def faded_trend(state: TrendState, at: float, half_days: float) -> TrendState:
     """T at a later time at which no round has said anything."""
     nothing = RowPart(np.zeros(0, dtype=np.int64), np.zeros((0, 1)))
-    return follow_trend(state, nothing, 0.0, at, half_days, len(state.touches))
+    size = len(state.touches)
+    return follow_trend(state, nothing, 0.0, at, half_days, size, state.contrast)
 
 
 def trend_of_items(state: TrendState) -> Vector | None:
@@ -90,4 +107,11 @@ def trend_of_items(state: TrendState) -> Vector | None:
         return None
     found = np.zeros(len(state.touches))
     found[heard] = np.log(state.touches[heard] / floor)
-    return found
+    if state.usual is None or not state.contrast:
+        return found
+    lately, ever = float(state.touches.sum()), float(state.usual.sum())
+    if lately <= 0 or ever <= 0:
+        return found  # noise alone
+    expected = state.usual * (lately / ever)  # (m,) if nothing were new
+    usual = np.log(np.maximum(1.0, expected / floor))
+    return np.asarray(np.maximum(0.0, found - state.contrast * usual))

@@ -18,7 +18,9 @@ from fedrap_core.solve.user import derive_user
 from fedrap_core.sparse import RowPart, RowUpdate
 from fedrap_core.trend import (
     LOUD,
+    USUAL,
     TrendState,
+    faded_trend,
     follow_trend,
     touched_lately,
     trend_of_items,
@@ -147,6 +149,37 @@ def test_what_noise_can_make_and_what_one_device_did_is_zero() -> None:
     alone = trend_of_items(TrendState(np.array([1.0, 0.0, 5.0]), 0.0, NOW))
     assert alone is not None
     assert alone.tolist() == pytest.approx([0.0, 0.0, np.log(5.0)])
+
+
+def test_with_a_contrast_it_is_what_is_more_popular_than_usual() -> None:
+    """Item 0 is always touched, item 1 only lately, item 2 no longer, item 3 by one device."""
+    state = None
+    for day in range(400):
+        sums = np.array([[8.0], [8.0 * (day >= 396)], [8.0 * (day < 360)], [day == 399]])
+        part = RowPart(np.arange(4), sums)
+        state = follow_trend(state, part, 0.0, NOW + day * DAY, 7.0, 4, contrast=0.7)
+    assert state is not None
+    assert state.usual is not None
+    week, slow = 2 ** (-np.arange(400) / 7), 2 ** (-np.arange(400) / (7 * USUAL))
+    assert state.usual[:2].tolist() == pytest.approx([8 * slow.sum(), 8 * slow[:4].sum()])
+    assert state.touches[:2].tolist() == pytest.approx([8 * week.sum(), 8 * week[:4].sum()])
+    found, popular = trend_of_items(state), trend_of_items(replace(state, contrast=0.0))
+    assert found is not None
+    assert popular is not None
+    assert popular.tolist() == pytest.approx([*np.log(state.touches[:3]), 0.0])
+    share = state.touches.sum() / state.usual.sum()
+    assert found[1] == pytest.approx(popular[1] - 0.7 * np.log(share * state.usual[1]))
+    assert found[1] > found[0] > found[2] == found[3] == 0.0
+    assert popular[0] > popular[1]
+    # Half a year without a round: all has faded, and what is usual is still known.
+    later = faded_trend(state, NOW + 600 * DAY, 7.0)
+    assert trend_of_items(later) is None
+    assert later.contrast == 0.7
+    assert later.usual is not None
+    assert later.usual[0] > 8.0
+    # Sums that noise took below zero say nothing of what is usual.
+    drowned = replace(state, usual=-state.usual)
+    assert trend_of_items(drowned) == pytest.approx(popular)
 
 
 def test_scores_have_it_exactly_and_a_new_user_starts_with_it() -> None:

@@ -420,8 +420,9 @@ def next_model(
         trend = None
     elif total.lately is not None:
         trend = follow_trend(
-            trend, total.lately, total.lately_spread, at, wanted.half_days, rows.shape[0]
-        )
+            trend, total.lately, total.lately_spread, at, wanted.half_days, rows.shape[0],
+            settings.learning.contrast,
+        )  # fmt: skip
     solve = state_of(learnt).grown(model.common.size, rows.shape[0], step)
     return _build(task, made, extent.catalogue, rows, learnt, settings, learner, trend, solve)
 

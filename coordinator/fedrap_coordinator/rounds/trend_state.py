@@ -1,6 +1,6 @@
 """What the coordinator remembers of the trend, as bytes.
 
-"FTR1" · u32 m · f64 variance, at · f64 T of each item
+"FTR2" · u32 m · f64 variance, at, contrast · f64 T of each item · f64 W of each item
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from fedrap_core.trend import TrendState, trend_of_items
 
 log = logging.getLogger(__name__)
 
-_MAGIC = b"FTR1"
-_HEAD = struct.Struct("<4sIdd")
+_MAGIC = b"FTR2"
+_HEAD = struct.Struct("<4sIddd")
 
 
 def pack_trend(trend: TrendState | None) -> bytes:
     """The trend as bytes; none without one."""
     if trend is None:
         return b""
-    head = _HEAD.pack(_MAGIC, len(trend.touches), trend.variance, trend.at)
-    return head + trend.touches.astype("<f8").tobytes()
+    head = _HEAD.pack(_MAGIC, len(trend.touches), trend.variance, trend.at, trend.contrast)
+    usual = np.zeros(len(trend.touches)) if trend.usual is None else trend.usual
+    return head + b"".join(part.astype("<f8").tobytes() for part in (trend.touches, usual))
 
 
 def read_trend(raw: bytes) -> tuple[TrendState | None, bytes]:
@@ -35,18 +36,18 @@ def read_trend(raw: bytes) -> tuple[TrendState | None, bytes]:
     """
     if raw[:4] != _MAGIC:
         return None, raw
-    size, variance, at = 0, np.nan, np.nan
+    size, variance, at, contrast = 0, np.nan, np.nan, np.nan
     if len(raw) >= _HEAD.size:
-        _, size, variance, at = _HEAD.unpack_from(raw)
-    end = _HEAD.size + 8 * size
-    if not (len(raw) >= end and variance >= 0 and np.isfinite(at)):
+        _, size, variance, at, contrast = _HEAD.unpack_from(raw)
+    end = _HEAD.size + 16 * size
+    if not (len(raw) >= end and variance >= 0 and np.isfinite(at) and 0 <= contrast <= 1):
         log.warning("the state of the trend is damaged; it starts anew")
         return None, b""
-    touches = np.frombuffer(raw, dtype="<f8", offset=_HEAD.size, count=size).astype(np.float64)
-    if not np.all(np.isfinite(touches)):
+    sums = np.frombuffer(raw, dtype="<f8", offset=_HEAD.size, count=2 * size).astype(np.float64)
+    if not np.all(np.isfinite(sums)):
         log.warning("the state of the trend is not finite; it starts anew")
         return None, raw[end:]
-    return TrendState(touches, variance, at), raw[end:]
+    return TrendState(sums[:size], variance, at, sums[size:], contrast), raw[end:]
 
 
 def published_trend(state: TrendState | None, size: int) -> QuantizedRows | None:

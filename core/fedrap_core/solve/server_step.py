@@ -196,6 +196,8 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_support: NotNegative = 0.0  # rows with less are not recommended; 0: all are
     row_step: Positive | None = None  # the furthest a row moves, in root mean square norms of C
     score_cap: Positive | None = None  # mean squared score of a row, in those of its popularity
+    # How much of what is usual the trend leaves out: trend.py, where the method has one.
+    contrast: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
 
 
 @dataclass(frozen=True, eq=False)

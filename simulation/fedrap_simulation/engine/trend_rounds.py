@@ -2,7 +2,8 @@
 
 A touch at time s that its device tells in a round at time t is 2^-((t - s)/half) there, and has
 faded to 2^-((now - s)/half) by now, whichever round it was: so T_j is the sum of that over touches,
-each as often as its device took part within the five half-lives in which it is still told.
+each as often as its device took part within the five half-lives in which it is still told. In W_j
+it fades slower from that round on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.plan import DAY
-from fedrap_core.trend import FADED, TrendState
+from fedrap_core.trend import FADED, USUAL, TrendState
 from fedrap_simulation.data.interactions import Histories, Numbers
 
 Vector = npt.NDArray[np.float64]
@@ -39,9 +40,16 @@ class Participations:
     rounds: Numbers  # (R,) ascending
 
 
-def everybody_at(train: Histories, now: float) -> Participations:
-    """One round in which all devices are."""
-    return Participations(np.arange(len(train)), np.full(len(train), now), np.array([now]))
+def told_at_once(
+    train: Histories, times: Numbers, items: int, half_days: float, now: float
+) -> TrendState:
+    """T and W as of `now` if every touch were told once, in its own moment."""
+    days = (now - times) / DAY  # (n,)
+
+    def faded(half: float) -> Vector:
+        return np.bincount(train.items, 2.0 ** (-days / half), minlength=items).astype(np.float64)
+
+    return TrendState(faded(half_days), 0.0, now, faded(USUAL * half_days))
 
 
 def draw_participations(
@@ -76,7 +84,7 @@ def sum_of_rounds(
     reports: Reports,
     rng: np.random.Generator,
 ) -> TrendState:
-    """T as of `now`."""
+    """T and W as of `now`."""
     owners = train.owners
     lasting = -np.log2(FADED) * half_days * DAY  # seconds in which a touch is told
     order = np.lexsort((told.times, told.devices))
@@ -88,8 +96,17 @@ def sum_of_rounds(
     end = np.searchsorted(keys, owners * span + (times - start + lasting), side="left")
     worth = 2.0 ** (-(now - times) / (half_days * DAY)) * (end - first)  # (n,)
     touches = np.bincount(train.items, worth, minlength=items).astype(np.float64)
-    left = 2.0 ** (-(now - told.rounds) / (half_days * DAY))  # (R,) of each round's noise
-    variance = float(reports.noise**2 * np.sum(left**2))
-    if variance:
-        touches = touches + rng.normal(0.0, np.sqrt(variance), items)
-    return TrendState(touches, variance, now)
+    counts = end - first  # (n,) how often each touch is told
+    which = np.repeat(np.arange(len(times)), counts)  # (t,) the touch of each telling
+    of_it = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    at = told.times[order][first[which] + of_it]  # (t,) when
+    since = (at - times[which]) / half_days + (now - at) / (USUAL * half_days)
+    usual = np.bincount(train.items[which], 2.0 ** (-since / DAY), minlength=items).astype(float)
+    noises = []
+    for half in (half_days, USUAL * half_days):
+        left = 2.0 ** (-(now - told.rounds) / (half * DAY))  # (R,) of each round's noise
+        noises.append(float(reports.noise**2 * np.sum(left**2)))
+    if reports.noise:
+        touches = touches + rng.normal(0.0, np.sqrt(noises[0]), items)
+        usual = usual + rng.normal(0.0, np.sqrt(noises[1]), items)
+    return TrendState(touches, noises[0], now, usual)

@@ -3,14 +3,14 @@
     z_j = ours_j + weight·t_j            core/fedrap_core/trend.py has t
 
 All other parts are learnt in rounds at the moment of the question, in which everybody was by then,
-and so is this one: every touch is told once. With `slow` devices tell what they touched in rounds
-in time, one a day, a tenth of them in each, ten times at the most: not everything that happened is
-known by then, and some of it twice. Half-life and weight are chosen on validation by the same votes
-as all other scalars, with no trend at all as the first candidate and trend alone among the others;
-so are, once more, those that mix the other parts. A moment has few answers, so where the task has
-earlier ones their votes count, too, as those of devices would that were asked again and again.
-A vote is for the list that is seen, NDCG@10: gains without end are decided by where the many items
-lie that nobody will ever see.
+and so is this one: every touch is told once, when it happens. With `slow` devices tell what they
+touched in rounds in time, one a day, a tenth of them in each, ten times at the most: not everything
+that happened is known by then, and some of it twice. Half-life, contrast and weight are chosen on
+validation by the same votes as all other scalars, with no trend at all as the first candidate and
+trend alone among the others. A moment has few answers, so where the task has earlier ones their
+votes count, too, as those of devices would that were asked again and again; and the candidates are
+few and far apart, for the best of hundreds is the luckiest one. A vote is for the list that is
+seen, NDCG@10: gains without end are decided by where the many items lie that nobody will ever see.
 Without times that can be compared between users there is no trend.
 """
 
@@ -30,21 +30,27 @@ from fedrap_simulation.data.interactions import Rows
 from fedrap_simulation.engine.trend_rounds import (
     Reports,
     draw_participations,
-    everybody_at,
     sum_of_rounds,
+    told_at_once,
 )
 from fedrap_simulation.evaluation.metrics import BLOCK_CELLS, gains, measure
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores, no_progress
-from fedrap_simulation.methods.sequence import FEDRAP_SEQUENCE, Ready, Sequence, SequenceFitted
+from fedrap_simulation.methods.sequence import (
+    FEDRAP_SEQUENCE,
+    SOLVE_ALONE,
+    Ready,
+    Sequence,
+    SequenceFitted,
+)
 from fedrap_simulation.methods.solve import pick_by_votes, voters
 from fedrap_simulation.methods.tuning import require_validation
 
-HALVES: Several[float] = (7.0, 1.0, 2.0, 3.0, 5.0, 14.0, 30.0)  # days
-WEIGHTS: Several[float] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)  # the last: all others break ties
+HALVES: Several[float] = (7.0, 3.0, 14.0)  # days
+CONTRASTS: Several[float] = (0.0, 0.5, 0.7, 0.9)
+WEIGHTS: Several[float] = (1.0, 4.0, 16.0, 64.0)  # the last: all others break ties
+Shape = tuple[float, float]  # half-life, contrast
 ALONE = SequenceScoring(solve=0.0, sequence=0.0, kappa=0.0)
-BETAS: Several[float] = (0.0, 4.0, 16.0)  # of `solve` beside the sequence part, as there
-KAPPAS: Several[float] = (0.0, 1.0)  # popularity of all times may want to step back
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +80,18 @@ class Trend:
     slow: bool = False  # told in rounds in time, as `reports` has them
     reports: Reports = Reports()  # noqa: RUF009
     half_days: float = 7.0
+    contrast: float = 0.0
     weight: float = 1.0
     name: str = "fedrap-trend"
 
     @property
     def settings(self) -> dict[str, Any]:
         """Every hyper-parameter."""
-        mine = {"half_days": self.half_days, "weight": self.weight}
+        mine = {
+            "half_days": self.half_days,
+            "contrast": self.contrast,
+            "weight": self.weight,
+        }
         reports = asdict(self.reports) if self.slow else None
         return {**mine, "reports": reports, "ours": self.ours.settings}
 
@@ -91,24 +102,23 @@ class Trend:
         tuned = replace(self, ours=ours)
         if task.times is None:
             return replace(tuned, weight=0.0)
-        mixes = [
-            ours.scoring,
-            *(SequenceScoring(solve=beta, kappa=kappa) for beta in BETAS for kappa in KAPPAS),
-        ]
-        candidates = [
-            (ours.scoring, self.half_days, 0.0),
-            *product(mixes, HALVES, WEIGHTS),
-            *((ALONE, half, 1.0) for half in HALVES),
-        ]
+        shapes = [*product(HALVES, CONTRASTS)]
+        candidates: list[Candidate] = [(ours.scoring, (self.half_days, self.contrast), 0.0)]
+        candidates += product((ours.scoring, SOLVE_ALONE), shapes, WEIGHTS)
+        candidates += ((ALONE, shape, 1.0) for shape in shapes)
         moments, votes = (task, *task.earlier), []
         for place, one in enumerate(moments):
             on_progress(0.8 + 0.2 * place / len(moments), f"{self.name}: moment {place + 1}")
             fitted = ours.fit(one, seed, no_progress)
-            trends = {half: replace(self, half_days=half).trend(one, seed) for half in HALVES}
+            trends = {shape: tuned._of(shape).trend(one, seed) for shape in shapes}
             votes.append(_votes(fitted, one, voters(one, seed), candidates, trends))
-        scoring, half, weight = candidates[pick_by_votes(np.concatenate(votes, axis=1))]
-        on_progress(1.0, f"{self.name}: half {half:g} days, weight {weight:g}")
-        return replace(tuned, ours=replace(ours, scoring=scoring), half_days=half, weight=weight)
+        scoring, shape, weight = candidates[pick_by_votes(np.concatenate(votes, axis=1))]
+        words = f"half {shape[0]:g} days, contrast {shape[1]:g}, weight {weight:g}"
+        on_progress(1.0, f"{self.name}: {words}")
+        return replace(tuned._of(shape), ours=replace(ours, scoring=scoring), weight=weight)
+
+    def _of(self, shape: Shape) -> Self:
+        return replace(self, half_days=shape[0], contrast=shape[1])
 
     def trend(self, task: Task, seed: int) -> npt.NDArray[np.float32]:
         """t as of the moment of the question, or the end of the data: (m,)."""
@@ -117,13 +127,14 @@ class Trend:
             return none
         now = float(task.times.max()) if task.asked_at is None else task.asked_at
         rng = np.random.default_rng([seed, 0x7E4D])
-        told = everybody_at(task.train, now)
         if self.slow:
             told = draw_participations(task.train, task.times, now, self.reports, rng)
-        state = sum_of_rounds(
-            task.train, task.times, task.items, self.half_days, now, told, self.reports, rng
-        )
-        found = trend_of_items(state)
+            state = sum_of_rounds(
+                task.train, task.times, task.items, self.half_days, now, told, self.reports, rng
+            )
+        else:
+            state = told_at_once(task.train, task.times, task.items, self.half_days, now)
+        found = trend_of_items(replace(state, contrast=self.contrast))
         return none if found is None else found.astype(np.float32)
 
     def fit(self, task: Task, seed: int, on_progress: OnProgress) -> TrendFitted:
@@ -132,7 +143,7 @@ class Trend:
         return TrendFitted(ours, self.trend(task, seed), self.weight)
 
 
-Candidate = tuple[SequenceScoring, float, float]  # how the others mix, half-life, weight
+Candidate = tuple[SequenceScoring, Shape, float]  # how the others mix, the trend, its weight
 
 
 def _votes(
@@ -140,7 +151,7 @@ def _votes(
     task: Task,
     users: Rows,
     candidates: Several[Candidate],
-    trends: dict[float, npt.NDArray[np.float32]],
+    trends: dict[Shape, npt.NDArray[np.float32]],
 ) -> npt.NDArray[np.float64]:
     """Each user's NDCG@10 under each candidate: (G, len(users)). The parts are scored once."""
     votes = np.empty((len(candidates), len(users)))
@@ -148,10 +159,10 @@ def _votes(
     for start in range(0, len(users), block):
         some = users[start : start + block]
         parts, asked = fitted.parts(some), task.some(some)
-        for place, (mix, half, weight) in enumerate(candidates):
+        for place, (mix, shape, weight) in enumerate(candidates):
             scores = parts.mixed(mix)
             if weight:
-                scores = scores + np.float32(weight) * trends[half]
+                scores = scores + np.float32(weight) * trends[shape]
             ranks = measure(Ready(scores), asked, top=0).full
             votes[place, start : start + block] = gains(ranks)
     return votes

@@ -68,6 +68,24 @@ def test_what_was_touched_is_published_and_fades() -> None:
     assert load_model(twice.stored).common.trend is not None  # it travels with the release
 
 
+def test_with_a_contrast_what_is_usual_is_kept_and_left_out() -> None:
+    learning = msgspec.structs.replace(SETTINGS.learning, contrast=0.9)
+    settings = msgspec.structs.replace(SETTINGS, learning=learning)
+    model = first_model(TASK, Extent(SIZE, 1), settings)
+    for day in range(3):
+        model = _next(model, _sum(64, 0, 0, 0, 0, 0), 2.0 * day, settings)
+    model = _next(model, _sum(64, 64, 0, 0, 0, 0), 6.0, settings)
+    always, new = _trend(model)[:2]
+    assert new > always > 0.0
+    state = ReleaseState.read(model.stored.learner).trend
+    assert state is not None
+    assert state.contrast == 0.9
+    # A release that no round made has the same; another contrast counts from the next step on.
+    assert _trend(grown_model(model, Extent(SIZE, 2))) == _trend(model)
+    plain = _next(model, _sum(0, 0, 0, 0, 0, 0), 6.0)
+    assert _trend(plain)[0] > _trend(plain)[1]
+
+
 def test_noise_that_is_louder_leaves_it_out_until_rounds_have_said_enough() -> None:
     first = first_model(TASK, Extent(SIZE, 1), SETTINGS)
     quiet = _next(first, _sum(30, 30, 30, 30, 0, 0, spread=10.0), 0.0)  # 20 in touches
@@ -138,10 +156,12 @@ def test_both_states_are_kept_side_by_side() -> None:
 
 
 def test_a_state_that_is_damaged_starts_anew() -> None:
-    good = pack_trend(TrendState(np.arange(3.0), 2.0, 5.0))
+    good = pack_trend(TrendState(np.arange(3.0), 2.0, 5.0, np.arange(3.0, 6.0), 0.7))
     found, rest = read_trend(good + b"FSL2 of after")
     assert found is not None
     assert (found.touches.tolist(), found.variance, found.at) == ([0, 1, 2], 2.0, 5.0)
+    assert found.usual is not None
+    assert (found.usual.tolist(), found.contrast) == ([3, 4, 5], 0.7)
     assert rest == b"FSL2 of after"
     assert read_trend(good[:-1]) == (None, b"")
     assert read_trend(good[:7]) == (None, b"")

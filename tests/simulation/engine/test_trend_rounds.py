@@ -8,9 +8,14 @@ import pytest
 from fedrap_core.model import History
 from fedrap_core.plan import DAY, TrendMethod
 from fedrap_core.sparse import RowPart
-from fedrap_core.trend import TrendState, follow_trend, touched_lately
+from fedrap_core.trend import TrendState, faded_trend, follow_trend, touched_lately
 from fedrap_simulation.data.interactions import make_histories
-from fedrap_simulation.engine.trend_rounds import Reports, draw_participations, sum_of_rounds
+from fedrap_simulation.engine.trend_rounds import (
+    Reports,
+    draw_participations,
+    sum_of_rounds,
+    told_at_once,
+)
 
 ITEMS, USERS, HALF = 15, 30, 2.5
 NOW = 1_000.0 * DAY
@@ -42,6 +47,27 @@ def test_it_is_the_product_of_the_rounds_one_by_one() -> None:
     assert isinstance(state, TrendState)
     assert found.touches.sum() > 1
     assert found.touches.tolist() == pytest.approx(state.touches.tolist(), rel=1e-6)
+    assert state.usual is not None
+    assert found.usual is not None
+    assert found.usual.tolist() == pytest.approx(state.usual.tolist(), rel=1e-6)
+
+
+def test_told_at_once_is_each_touch_in_a_round_of_its_own() -> None:
+    rng = np.random.default_rng(5)
+    train = make_histories(np.zeros(20, np.int64), rng.integers(0, ITEMS, 20), 1)
+    times = np.sort(NOW - DAY * rng.uniform(0.0, 40.0, 20))
+    state = None
+    for item, at in zip(train.items, times, strict=True):
+        state = follow_trend(
+            state, RowPart(np.array([item]), np.ones((1, 1))), 0.0, at, HALF, ITEMS
+        )
+    assert state is not None
+    state = faded_trend(state, NOW, HALF)
+    found = told_at_once(train, times, ITEMS, HALF, NOW)
+    assert found.touches.tolist() == pytest.approx(state.touches.tolist())
+    assert state.usual is not None
+    assert found.usual is not None
+    assert found.usual.tolist() == pytest.approx(state.usual.tolist())
 
 
 def test_the_rule_of_b_and_k_holds_and_nobody_comes_before_the_first_touch() -> None:
