@@ -125,7 +125,7 @@ MEANING = {
     "enrolment.allow_unattested": "",
     "sealing.rotate_hours": "a sealing key is named by new rounds for so long; 0 never rotates",
     "releases.keep": "versions of C; devices with an older one fetch the whole",
-    "releases.keep_states": "states of the sequence part, 12 bytes a number: for rollbacks",
+    "releases.keep_states": "states beside them, for rollbacks; 12 bytes a number of sequences",
     "catalogue.public": "attributes that every device may have, such as title, category and url",
     "questions.epsilon": "of all answers of a device to questions about quality, beside rounds",
     "questions.answers": "that a device gives at most",

@@ -233,7 +233,8 @@ class Slots:
         if found_none and driver.round is not None and now >= self._count_at:
             self._count_at = now + _COUNT_SECONDS
             states = await driver.device_states(driver.round.step, driver.now(driver.round))
-            self._ready = states.ready
+            let_in = driver.round.id == self._new_keys  # then keys that wait could take part, too
+            self._ready = states.ready + (states.waiting if let_in else 0)
 
     def _later(self, result: SlotResult) -> Refusal:
         """When it could help to ask again."""
