@@ -70,7 +70,8 @@ MIXES = ((150.0, 4.0), (20.0, 8.0), (0.0, 32.0))
 USUAL_ROW = 15.0
 TREND_ON = (
     "trend: devices tell what they touched lately, for trending(n); scores have it with, say,"
-    " `trend = 4.0` in [scoring]: measure that with `fedrap-sim evaluate --split time`"
+    " `trend = 4.0` in [scoring] and `contrast = 0.7` in [learning]: measure that with"
+    " `fedrap-sim evaluate --split time`"
 )
 TREND_OFF = (
     "trend: off, because presets with a guarantee have few rounds, and what was touched lately is"

@@ -41,7 +41,7 @@ SMALL = 4096  # bytes of an offer request
 _NOWHERE = b""  # no round: only the nonce is counted
 _WORTH_WAITING = (problems.NO_ROUND, problems.TOO_SOON, problems.TOO_NEW)
 _LOOK_SECONDS = 10.0  # between two looks at how many devices could take part: it reads all of them
-_COUNT_SECONDS = 60.0  # the same, for those who are told when to come back
+_COUNT_SECONDS = 60.0  # the same, at least, for those who are told when to come back
 log = logging.getLogger(__name__)
 
 
@@ -176,6 +176,7 @@ class Slots:
             return False
         log.warning("new keys need not wait: too few other devices", extra={"step": round_.step})
         self._new_keys, self._next_look = round_.id, 0.0
+        self._count_at = -math.inf
         return True
 
     async def _assign(self, request: SlotRequest, release: int) -> Signed:
@@ -231,7 +232,8 @@ class Slots:
         driver, now = self._driver, self._sources.monotonic()
         found_none = result.problem is problems.NO_ROUND and driver.paced_age is not None
         if found_none and driver.round is not None and now >= self._count_at:
-            self._count_at = now + _COUNT_SECONDS
+            each = driver.limits.min_seconds / driver.limits.max_updates  # a slot comes so often
+            self._count_at = now + max(_COUNT_SECONDS, each)
             states = await driver.device_states(driver.round.step, driver.now(driver.round))
             let_in = driver.round.id == self._new_keys  # then keys that wait could take part, too
             self._ready = states.ready + (states.waiting if let_in else 0)
