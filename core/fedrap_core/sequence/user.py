@@ -67,7 +67,7 @@ def derive_query(
     added = scales * items.inputs(rows)  # (n, k)
     unexpected = np.zeros((0, items.kernels.shape[1]))
     if step > 0:
-        known = unexpected if before is None else _still_known(before, read)[: depth(method) - 1]
+        known = unexpected if before is None else _still_known(before, read, method)
         unexpected = np.concatenate([surprises(items, read, method, len(known)), known])
         here = len(unexpected)
         added[:here] += step * ages_weight(here)[:, None] * unexpected[:here]
@@ -78,12 +78,12 @@ def derive_query(
     return SequenceUser(found[order], pieces[order], read, unexpected)
 
 
-def _still_known(before: SequenceUser, read: Rows) -> Matrix:
+def _still_known(before: SequenceUser, read: Rows, method: Kernels) -> Matrix:
     """s_t that were worked out when the history had one interaction less: (T', k)."""
-    old = before.read[: len(read) - 1]
-    grown = len(read) > 1 and len(before.read) in (len(read) - 1, len(read))
-    if grown and np.array_equal(read[1:], old):
-        return before.unexpected
+    most = method.longest + depth(method)
+    grown = len(before.read) == len(read) - 1 or len(before.read) == len(read) == most
+    if grown and np.array_equal(read[1:], before.read[: len(read) - 1]):
+        return before.unexpected[: depth(method) - 1]
     return before.unexpected[:0]
 
 
