@@ -371,8 +371,10 @@ def _published(items: SequenceItems, schedule: Schedule) -> SequenceItems:
     )
 
 
-def derive_queries(items: SequenceItems, histories: Histories, method: SequenceMethod) -> Singles:
-    """q of every user, as `derive_query` of the core has it: (U, k)."""
+def derive_queries(
+    items: SequenceItems, histories: Histories, method: SequenceMethod, adapt: float = 0.0
+) -> Singles:
+    """q of every user, as `derive_query` of the core has it, adapted so far: (U, k)."""
     windows, model = windows_of(histories, items.size, method), _Model.of(items, method)
     queries = np.empty((len(windows), items.outputs.shape[1]), dtype=np.float32)
     for start in range(0, len(windows), BLOCK_ENTRIES):
@@ -382,6 +384,8 @@ def derive_queries(items: SequenceItems, histories: Histories, method: SequenceM
         # One target for each user, after the last place.
         asked = RoundDraws(np.arange(count + 1), part.lengths, nothing, np.zeros((count, 1)))
         queries[start : start + count] = model.queries(model.seen(part, asked, 0.0))
+    if adapt > 0:
+        queries += np.float32(adapt) * derive_adaptations(items, histories, method)
     return queries
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fedrap_core.plan import Scoring, SequenceMethod, sequence_scoring, trend_weight
 from fedrap_core.sequence.model import from_rows
 from fedrap_simulation.data.interactions import Histories, Rows
-from fedrap_simulation.engine.sequence_rounds import derive_adaptations, derive_queries
+from fedrap_simulation.engine.sequence_rounds import derive_queries
 from fedrap_simulation.engine.solve_scoring import derive_users
 from fedrap_simulation.evaluation.metrics import gains, hits
 from fedrap_simulation.evaluation.task import Task
@@ -179,9 +179,7 @@ def _sequence_scores(
     method = SequenceMethod(
         dim=rows.dim, longest=mix.longest, ordered=mix.ordered, taus=mix.taus, targets=1
     )
-    queries = derive_queries(items, histories, method)  # (A, k)
-    if mix.adapts:
-        queries += np.float32(mix.adapts) * derive_adaptations(items, histories, method)
+    queries = derive_queries(items, histories, method, mix.adapts)  # (A, k)
     outputs, bias = items.outputs.astype(np.float32), items.bias.astype(np.float32)
 
     def both(users: Rows, solved: Scores) -> Scores:
