@@ -249,7 +249,7 @@ class _Order:
         """Scores of both parts, as a device adds them up: (len(users), m)."""
         items, mix = from_rows(published(self._learner)), sequence_scoring(self._settings.scoring)
         assert mix is not None
-        queries = derive_queries(items, self._known.some(users), self._part)
+        queries = derive_queries(items, self._known.some(users), self._part, mix.adapts)
         matched = queries @ items.outputs.T + mix.kappa * items.bias
         return np.asarray(mix.solve * solved + mix.sequence * matched)
 

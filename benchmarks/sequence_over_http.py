@@ -68,7 +68,7 @@ class Scored:
         assert mix is not None
         self.mix, self._items = mix, items
         self._users = derive_users(common, task.train, scoring)
-        self._queries = derive_queries(items, task.train, part)
+        self._queries = derive_queries(items, task.train, part, mix.adapts)
 
     def scores(self, users: Any) -> Any:
         """(len(users), m) as a device adds them up."""

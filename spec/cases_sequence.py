@@ -347,8 +347,12 @@ def rankings() -> File:
     shared, part = model("both parts", 40, 4), part_of("both parts", 40, 3, 2)
     flat = part_of("without order", 40, 3, 1)
     unordered = SequenceScoring(solve=1.0, sequence=2.0, longest=6, ordered=False)
+    mix = SequenceScoring(
+        solve=4.0, sequence=0.5, kappa=0.75, longest=6, taus=(0.5, 4.0), adapt=0.75
+    )
     given = [
-        ("both parts", part, [3, 17, 3, 8, 1, 30, 2, 11], _SCORING),
+        ("both parts, and a query that is adapted", part, [3, 17, 3, 8, 1, 30, 2, 11],
+         Scoring(ridge=2.0, sequence=mix)),
         ("an empty history: popularity alone", part, [], _SCORING),
         ("one item", part, [39], _SCORING),
         ("the sequence part has no say", part, [3, 17, 8],

@@ -44,11 +44,17 @@ class SequenceScoring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     longest: Window = 200
     ordered: bool = True
     taus: Taus = TAUS
+    adapt: NotNegative | Off = OFF  # eta, how far q follows what was not expected; needs order
 
     @property
     def kernels(self) -> int:
         """S, as in the method."""
         return len(self.taus) if self.ordered else 1
+
+    @property
+    def adapts(self) -> float:
+        """eta; 0 where q is as all devices' histories made it."""
+        return 0.0 if self.adapt is OFF or not self.ordered else self.adapt
 
 
 class SequenceMethod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

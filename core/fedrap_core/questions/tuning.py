@@ -10,11 +10,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fedrap_core.plan import Scoring, sequence_scoring
+from fedrap_core.plan import OFF, Scoring, sequence_scoring
 from fedrap_core.questions.estimates import BlockEstimate, pick
 
+ADAPT = "sequence.adapt"  # is off at 0, and says nothing without order
 # The scalar, and the values that are worth trying for it: recency first, then how small u is, how
-# much what was not chosen weighs, how much D borrows, then the sequence part and popularity.
+# much what was not chosen weighs, how much D borrows, then the sequence part, popularity, and how
+# far the query is adapted.
 LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("tau", (2.0, 1.0, 4.0)),
     ("gamma", (0.1, 0.03, 0.3)),
@@ -25,6 +27,7 @@ LADDER: tuple[tuple[str, tuple[float, ...]], ...] = (
 MIXTURE: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("sequence.solve", (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)),
     ("sequence.kappa", (0.5, 0.0, 1.0, 1.5)),
+    (ADAPT, (0.0, 0.125, 0.25, 0.5, 1.0)),
 )
 RUNGS = (*LADDER, *MIXTURE)
 _BOTH_WAYS = (0.5, 2.0)  # of a value that lies off its rung: what is in force may be far from usual
@@ -35,7 +38,10 @@ def rung_changes(scoring: Scoring, rung: int) -> list[dict[str, float]]:
     """What the candidates of a rung change; none where it says nothing of such a release."""
     name, values = RUNGS[rung]
     now = _value(scoring, name)
+    part = sequence_scoring(scoring)
     if now is None or (name in ORDER and scoring.beta == 0.0):
+        return []
+    if name == ADAPT and part is not None and not part.ordered:
         return []
     if now not in values and now > 0:
         values = tuple(sorted({*values, *(now * way for way in _BOTH_WAYS)}))
@@ -67,6 +73,8 @@ def _value(scoring: Scoring, name: str) -> float | None:
     if place is None or section not in ("", "sequence"):
         return None
     found = getattr(place, inner, None)
+    if found is OFF and name == ADAPT:
+        found = 0.0
     return found if type(found) is float else None
 
 

@@ -96,8 +96,8 @@ def from_rows(rows: SequenceRows) -> SequenceItems:
     )
 
 
-def window(history: History, method: Kernels) -> Rows:
-    """The newest interactions, oldest first: (n,), n at most `longest`.
+def newest(history: History, method: Kernels, count: int) -> Rows:
+    """The newest interactions, newest first: (n,), n at most `count`.
 
     What speaks against an item is left out. Without order an item counts once: among all others it
     would predict itself.
@@ -106,7 +106,12 @@ def window(history: History, method: Kernels) -> Rows:
     if not method.ordered:
         _, first = np.unique(rows, return_index=True)
         rows = rows[np.sort(first)]
-    return rows[: method.longest][::-1].astype(np.int64)
+    return rows[:count].astype(np.int64)
+
+
+def window(history: History, method: Kernels) -> Rows:
+    """What a round looks at, oldest first: (n,), n at most `longest`."""
+    return newest(history, method, method.longest)[::-1]
 
 
 def fading(method: Kernels, count: int) -> Matrix:

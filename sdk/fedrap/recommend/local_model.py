@@ -300,7 +300,7 @@ class LocalModel:
         # Where something speaks against an item, the newest word may have ended an older one.
         if self._scored is not None and grown and all(one[1] > 0 for one in self._known):
             last = self._scored[2]
-            before = last.user if isinstance(last, SolveScorer) else None
+            before = last if isinstance(last, SolveScorer) else None
         return SolveScorer(self.common, self.gram, history, self.scoring, before)
 
     def similar(self, item: str, n: int) -> list[tuple[str, float]]:

@@ -16,8 +16,8 @@ from fedrap_core.model import CommonItems, Floats, History, Rows
 from fedrap_core.paper.problem import PaperState, score_items
 from fedrap_core.plan import Scoring, sequence_scoring
 from fedrap_core.ranking import Ranked, Reasons, explain, rank, rank_of, top_k
-from fedrap_core.sequence.user import derive_query
-from fedrap_core.solve.user import UserRepresentation, derive_user, follow_user
+from fedrap_core.sequence.user import SequenceUser, derive_query
+from fedrap_core.solve.user import derive_user, follow_user
 
 
 class Scorer(Protocol):
@@ -45,29 +45,32 @@ class SolveScorer:
         gram: Floats,
         history: History,
         scoring: Scoring,
-        before: UserRepresentation | None = None,
+        before: SolveScorer | None = None,
     ) -> None:
-        """`before` is the user of the same history without its newest interaction."""
+        """`before` scored for the same history without its newest interaction."""
         self._common = common
         self._scoring = scoring
         if before is None:
-            self.user = derive_user(common, gram, history, scoring)
+            self._user = derive_user(common, gram, history, scoring)
         else:
-            self.user = follow_user(before, common, gram, history, scoring)
+            self._user = follow_user(before._user, common, gram, history, scoring)
         mix, rows = sequence_scoring(scoring), common.sequence
-        self._part = None if mix is None or rows is None else derive_query(rows, history, mix)
+        self._part: SequenceUser | None = None
+        if mix is not None and rows is not None:
+            known = None if before is None else before._part
+            self._part = derive_query(rows, history, mix, known)
 
     def rank(self, n: int, allowed: npt.NDArray[np.bool_]) -> Ranked:
-        return rank(self._common, self.user, self._scoring, n, allowed, self._part)
+        return rank(self._common, self._user, self._scoring, n, allowed, self._part)
 
     def rank_of(self, row: int, allowed: npt.NDArray[np.bool_]) -> int:
-        return rank_of(self._common, self.user, self._scoring, row, allowed, self._part)
+        return rank_of(self._common, self._user, self._scoring, row, allowed, self._part)
 
     def reasons(self, row: int) -> Reasons | None:
-        return explain(self._common, self.user, self._scoring, row, self._part)
+        return explain(self._common, self._user, self._scoring, row, self._part)
 
     def personal(self) -> tuple[Rows, npt.NDArray[np.float64]]:
-        return self.user.personal.rows, self.user.personal.offsets
+        return self._user.personal.rows, self._user.personal.offsets
 
 
 class PaperScorer:

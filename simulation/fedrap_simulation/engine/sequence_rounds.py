@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrap_core.plan import SequenceMethod
 from fedrap_core.quantize import quantize_rows
+from fedrap_core.sequence.adaptation import ages_weight, depth
 from fedrap_core.sequence.model import SequenceItems, fading
 from fedrap_core.sequence.server_step import (
     SequenceLearning,
@@ -75,13 +76,16 @@ class RoundDraws:
         return RoundDraws(bounds, self.places[part], self.words[part], self.decoys[part])
 
 
-def windows_of(histories: Histories, items: int, method: SequenceMethod) -> Histories:
-    """The newest interactions of everybody, as the core's `window` has them."""
+def windows_of(
+    histories: Histories, items: int, method: SequenceMethod, more: int = 0
+) -> Histories:
+    """The newest `longest` and `more` interactions of everybody, as the core's `window`."""
     if not method.ordered:
         histories, _ = once(histories, items)
-    lengths = np.minimum(histories.lengths, method.longest)
+    most = method.longest + more
+    lengths = np.minimum(histories.lengths, most)
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    return Histories(starts, histories.items[ages(histories) < method.longest])
+    return Histories(starts, histories.items[ages(histories) < most])
 
 
 def draw_round(windows: Histories, method: SequenceMethod, rng: np.random.Generator) -> RoundDraws:
@@ -112,12 +116,14 @@ class _Model:
     outputs: Singles  # (m, k) C
     bias: Singles  # (m,)
     kernels: Singles  # (S, k)
-    fades: Singles  # (S, longest)
-    roots: Singles  # (S, longest + 1)
+    fades: Singles  # (S, longest) or more
+    roots: Singles  # (S, longest + 1) or more
 
     @staticmethod
-    def of(items: SequenceItems, method: SequenceMethod) -> _Model:
-        fades = fading(method, method.longest)  # (S, longest)
+    def of(items: SequenceItems, method: SequenceMethod, more: int = 0) -> _Model:
+        """For windows of `longest` and `more`, of which a query sees `longest`."""
+        fades = fading(method, method.longest + more)  # (S, longest + more)
+        fades[:, method.longest :] = 0.0
         sums = np.concatenate([np.ones((len(fades), 1)), np.cumsum(fades, axis=1)], axis=1)
         inputs = items.outputs + items.offsets
         parts = (inputs, items.outputs, items.bias, items.kernels, fades, 1.0 / np.sqrt(sums))
@@ -365,8 +371,10 @@ def _published(items: SequenceItems, schedule: Schedule) -> SequenceItems:
     )
 
 
-def derive_queries(items: SequenceItems, histories: Histories, method: SequenceMethod) -> Singles:
-    """q of every user, as `derive_query` of the core has it: (U, k)."""
+def derive_queries(
+    items: SequenceItems, histories: Histories, method: SequenceMethod, adapt: float = 0.0
+) -> Singles:
+    """q of every user, as `derive_query` of the core has it, adapted so far: (U, k)."""
     windows, model = windows_of(histories, items.size, method), _Model.of(items, method)
     queries = np.empty((len(windows), items.outputs.shape[1]), dtype=np.float32)
     for start in range(0, len(windows), BLOCK_ENTRIES):
@@ -376,7 +384,39 @@ def derive_queries(items: SequenceItems, histories: Histories, method: SequenceM
         # One target for each user, after the last place.
         asked = RoundDraws(np.arange(count + 1), part.lengths, nothing, np.zeros((count, 1)))
         queries[start : start + count] = model.queries(model.seen(part, asked, 0.0))
+    if adapt > 0:
+        queries += np.float32(adapt) * derive_adaptations(items, histories, method)
     return queries
+
+
+def derive_adaptations(
+    items: SequenceItems, histories: Histories, method: SequenceMethod
+) -> Singles:
+    """sum_t 2^(-age_t/HALF)·s_t of every user, what a step of one adds to q: (U, k).
+
+    As adaptation.py of the core has it; zeros without order.
+    """
+    found = np.zeros((len(histories), items.outputs.shape[1]), dtype=np.float32)
+    if not method.ordered:
+        return found
+    most = depth(method)
+    windows, model = windows_of(histories, items.size, method, most), _Model.of(items, method, most)
+    block = BLOCK_ENTRIES // most
+    for start in range(0, len(windows), block):
+        part = windows.some(np.arange(start, min(start + block, len(windows))))
+        counts = np.clip(part.lengths - 1, 0, most)  # (b,)
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        owners = np.repeat(np.arange(len(part)), counts)  # (T,)
+        old = bounds[owners + 1] - 1 - np.arange(len(owners))  # (T,) age, 0 the newest
+        places = part.lengths[owners] - 1 - old
+        every = np.zeros(len(owners), dtype=np.uint64)
+        asked = RoundDraws(bounds, places, every, np.zeros((len(owners), 0)))
+        queries = model.queries(model.seen(part, asked, 0.0))
+        targets = part.items[part.starts[owners] + places]
+        errors, _ = model.errors(queries, targets, asked.decoys)  # -s_t
+        weights = ages_weight(most)[old].astype(np.float32)
+        np.add.at(found, start + owners, -weights[:, None] * errors)
+    return found
 
 
 def sequence_upload_bytes(

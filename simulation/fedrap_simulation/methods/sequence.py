@@ -3,7 +3,8 @@
     z_j = beta·(<u, C_j> + <u, D_j>) + <q, C'_j> + kappa·b_j        C' the sequence part's own
 
 Chosen on validation are kappa and beta, with `fedrap` alone as one of the candidates and the one
-in force: by the same votes as the scalars of `fedrap`, so a coordinator can choose them too.
+in force, and then how far q is adapted: by the same votes as the scalars of `fedrap`, so a
+coordinator can choose them too.
 Both parts are learnt under one schedule, each from its own draws.
 """
 
@@ -17,7 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_coordinator.privacy.recipe import DECOYS, TARGETS, sequence_dim
+from fedrap_coordinator.privacy.recipe import ADAPT, DECOYS, TARGETS, sequence_dim
 from fedrap_core.plan import SequenceMethod, SequenceScoring
 from fedrap_core.questions.tuning import MIXTURE
 from fedrap_core.sequence.model import SequenceItems
@@ -25,6 +26,7 @@ from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_simulation.data.interactions import Rows
 from fedrap_simulation.engine.compiled import Singles
 from fedrap_simulation.engine.sequence_rounds import (
+    derive_adaptations,
     derive_queries,
     run_sequence_rounds,
     sequence_upload_bytes,
@@ -42,7 +44,7 @@ METHOD = SequenceMethod(targets=TARGETS, decoys=DECOYS)
 WITHOUT_ORDER = 0.5  # dropout where each item is predicted from all others
 # The mixtures that devices are asked about, too. Kappa above one: inputs are left out in learning
 # and none in scoring, so q is longer there.
-BETAS, KAPPAS = (values for _, values in MIXTURE)
+BETAS, KAPPAS, ADAPTS = (values for _, values in MIXTURE)
 SOLVE_ALONE = SequenceScoring(solve=1.0, sequence=0.0)
 _SHELF: ModelCache[SequenceItems] = ModelCache()
 
@@ -54,11 +56,14 @@ class Parts:
     solved: Singles | None  # (b, m) <u, C_j + D_j>
     matched: Singles  # (b, m) <q, C'_j>
     bias: Singles  # (m,)
+    followed: Singles | None = None  # (b, m) what a step of one adds to `matched`
 
     def mixed(self, scoring: SequenceScoring) -> Scores:
         """z: (b, m)."""
         scores = np.float32(scoring.sequence) * self.matched
         scores += np.float32(scoring.sequence * scoring.kappa) * self.bias
+        if self.followed is not None and scoring.adapts:
+            scores += np.float32(scoring.sequence * scoring.adapts) * self.followed
         if self.solved is not None:
             scores += np.float32(scoring.solve) * self.solved
         return scores
@@ -69,16 +74,19 @@ class SequenceFitted:
     """Both parts of the last release, and every user's view of them."""
 
     items: SequenceItems
-    queries: Singles  # (U, k)
+    queries: Singles  # (U, k) q, not adapted
+    steps: Singles | None  # (U, k) what a step of one adds to q
     solved: SolveFitted | None
     scoring: SequenceScoring
     cost: Cost
 
     def parts(self, users: Rows) -> Parts:
         """What `scores` adds up."""
-        matched = self.queries[users] @ self.items.outputs.astype(np.float32).T
+        outputs = self.items.outputs.astype(np.float32)
+        followed = None if self.steps is None else self.steps[users] @ outputs.T
         solved = None if self.solved is None else self.solved.scores(users)
-        return Parts(solved, matched, self.items.bias.astype(np.float32))
+        matched = self.queries[users] @ outputs.T
+        return Parts(solved, matched, self.items.bias.astype(np.float32), followed)
 
     def scores(self, users: Rows) -> Scores:
         """z: (len(users), m)."""
@@ -105,7 +113,7 @@ class Sequence:
     method: SequenceMethod = METHOD
     learning: SequenceLearning = SequenceLearning()  # noqa: RUF009
     schedule: Schedule = SCHEDULE
-    scoring: SequenceScoring = SequenceScoring()  # noqa: RUF009
+    scoring: SequenceScoring = SequenceScoring(adapt=ADAPT)  # noqa: RUF009
     solve: Solve = Solve()  # noqa: RUF009
 
     @property
@@ -135,18 +143,30 @@ class Sequence:
             solve = self._solve.tune(task, seed, lambda done, words: on_progress(done / 2, words))
         tuned = replace(self, solve=solve)
         fitted = tuned.fit(task, seed, lambda done, words: on_progress((1 + done) / 2, words))
-        candidates = self.candidates()
-        votes = _votes(fitted, task, voters(task, seed), candidates)
-        return replace(tuned, scoring=candidates[pick_by_votes(votes)])
+
+        def pick(candidates: list[SequenceScoring]) -> SequenceScoring:
+            return candidates[pick_by_votes(_votes(fitted, task, users, candidates))]
+
+        users = voters(task, seed)
+        return replace(tuned, scoring=pick(self.adaptations(pick(self.candidates()))))
 
     def candidates(self) -> list[SequenceScoring]:
         """Mixtures to choose from; the first is in force."""
         if self.mixed:
             mixtures = (
-                SequenceScoring(solve=beta, kappa=kappa) for beta in BETAS for kappa in KAPPAS
+                SequenceScoring(solve=beta, kappa=kappa, adapt=self.scoring.adapt)
+                for beta in BETAS
+                for kappa in KAPPAS
             )
             return [SOLVE_ALONE, *mixtures]
-        return [SequenceScoring(solve=0.0, kappa=kappa) for kappa in KAPPAS]
+        return [
+            SequenceScoring(solve=0.0, kappa=kappa, adapt=self.scoring.adapt) for kappa in KAPPAS
+        ]
+
+    def adaptations(self, chosen: SequenceScoring) -> list[SequenceScoring]:
+        """How far q may be adapted in this mixture; the first is in force."""
+        others = (one for one in ADAPTS if one != chosen.adapts)
+        return [chosen, *(msgspec.structs.replace(chosen, adapt=one) for one in others)]
 
     def fit(self, task: Task, seed: int, on_progress: OnProgress) -> SequenceFitted:
         """Federated rounds of each part, then every user's own view."""
@@ -160,6 +180,9 @@ class Sequence:
         on_progress(1.0, f"{self.name}: {self.schedule.rounds} rounds")
         method = self._for(task)
         queries = derive_queries(learnt.model, task.train, method)
+        steps = None
+        if method.ordered:
+            steps = derive_adaptations(learnt.model, task.train, method)
         cost = self._cost(task, method, learnt)
         if solved is not None:
             cost = replace(
@@ -169,7 +192,7 @@ class Sequence:
                 zeros=solved.cost.zeros,
                 spared=cost.spared + solved.cost.spared,
             )
-        return SequenceFitted(learnt.model, queries, solved, self.scoring, cost)
+        return SequenceFitted(learnt.model, queries, steps, solved, self.scoring, cost)
 
     def _cost(self, task: Task, method: SequenceMethod, learnt: LearntModel[SequenceItems]) -> Cost:
         windows = windows_of(task.train, task.items, method)

@@ -179,7 +179,7 @@ def _sequence_scores(
     method = SequenceMethod(
         dim=rows.dim, longest=mix.longest, ordered=mix.ordered, taus=mix.taus, targets=1
     )
-    queries = derive_queries(items, histories, method)  # (A, k)
+    queries = derive_queries(items, histories, method, mix.adapts)  # (A, k)
     outputs, bias = items.outputs.astype(np.float32), items.bias.astype(np.float32)
 
     def both(users: Rows, solved: Scores) -> Scores:

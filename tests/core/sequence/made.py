@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrap_core.plan import SequenceMethod
-from fedrap_core.sequence.model import Matrix, SequenceItems
+from fedrap_core.sequence.model import Kernels, Matrix, SequenceItems
 
 SIZE, DIM = 9, 3
 SURE = SequenceMethod(dim=DIM, dropout=0.0, targets=50)  # nothing left out, every target taken
@@ -24,7 +24,7 @@ def some_items(
     )
 
 
-def query_by_hand(items: SequenceItems, newest_first: list[int], method: SequenceMethod) -> Matrix:
+def query_by_hand(items: SequenceItems, newest_first: list[int], method: Kernels) -> Matrix:
     """q as the formula has it, input by input."""
     query = np.zeros(items.outputs.shape[1])
     taus = method.taus if method.ordered else (np.inf,)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from fedrap_core.plan import SequenceMethod
+from fedrap_core.plan import SequenceMethod, SequenceScoring
 from fedrap_core.sequence.device_share import (
     Draws,
     SequenceUpdate,
@@ -28,6 +28,7 @@ from fedrap_simulation.data.interactions import Histories
 from fedrap_simulation.engine import sequence_kernels, sequence_rounds
 from fedrap_simulation.engine.sequence_rounds import (
     RoundDraws,
+    derive_adaptations,
     derive_queries,
     draw_round,
     run_sequence_rounds,
@@ -117,6 +118,21 @@ def test_queries_are_those_of_the_core(method: SequenceMethod) -> None:
         np.testing.assert_allclose(found[user], known, rtol=1e-4, atol=1e-5)
     empty = Histories(np.array([0, 0]), np.zeros(0, dtype=np.int64))
     assert not derive_queries(items, empty, method).any()
+
+
+@pytest.mark.parametrize("longest", [4, 15, 200])
+def test_adaptations_are_those_of_the_core(longest: int) -> None:
+    histories, items = some_histories(7, repeats=True), some_items(1)
+    method = msgspec.structs.replace(ORDERED, longest=longest)
+    plain = SequenceScoring(longest=longest)
+    far = msgspec.structs.replace(plain, adapt=3.0)
+    found = derive_adaptations(items, histories, method)
+    assert found.any()
+    for user in range(len(histories)):
+        history = taps(histories, user)
+        with_it, without = (derive_query(items, history, one).query for one in (far, plain))
+        np.testing.assert_allclose(3.0 * found[user], with_it - without, rtol=1e-4, atol=1e-5)
+    assert not derive_adaptations(items, histories, FLAT).any()
 
 
 def test_targets_are_drawn_from_all_that_something_predicts() -> None:

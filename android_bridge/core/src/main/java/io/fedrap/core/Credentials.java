@@ -30,7 +30,11 @@ final class Credentials {
         this.renewAt = renewAt;
     }
 
+    /** Those that were kept; null for null. */
     static Credentials decode(byte[] raw) {
+        if (raw == null) {
+            return null;
+        }
         Fields f = Fields.ofValue(raw, Fields.MAX_BYTES);
         return new Credentials(
                 f.id16("device"), f.id16("task"), f.bytes("secret", 32, 32), f.point("public_key"),

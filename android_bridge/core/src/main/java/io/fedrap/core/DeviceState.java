@@ -76,12 +76,21 @@ final class DeviceState {
         expire();
     }
 
+    private long number(String name, long absent) {
+        return SetAside.read(
+                store,
+                name,
+                raw -> {
+                    List<?> found = StateCodec.list(raw);
+                    return found.isEmpty() ? absent : (Long) found.get(0);
+                });
+    }
+
     /** What cannot be read is set aside, and is none. */
     private void load() {
         history.load(store);
         consents = SetAside.read(store, "consents", StateCodec::consents);
-        credentials =
-                SetAside.read(store, "credentials", raw -> raw == null ? null : Credentials.decode(raw));
+        credentials = SetAside.read(store, "credentials", Credentials::decode);
         enrolling =
                 SetAside.read(
                         store,
@@ -97,13 +106,10 @@ final class DeviceState {
         entries = SetAside.read(store, "ledger", StateCodec::ledger);
         ledgerLost = store.get(SetAside.LEDGER_LOST) != null;
         personal = SetAside.read(store, "personal", StateCodec::personal);
-        List<?> when = SetAside.read(store, SINCE, raw -> numbers(raw, Long.class));
-        since = when.isEmpty() ? -1 : (Long) when.get(0);
+        since = number(SINCE, -1);
         history.startAfter(since);
-        List<?> last = SetAside.read(store, "nonce", raw -> numbers(raw, Long.class));
-        nonce = last.isEmpty() ? 0 : (Long) last.get(0);
-        List<?> ran = SetAside.read(store, "dropped", raw -> numbers(raw, Long.class));
-        dropped = ran.isEmpty() ? 0 : (Long) ran.get(0);
+        nonce = number("nonce", 0);
+        dropped = number("dropped", 0);
         List<?> told = SetAside.read(store, "told", DeviceState::told);
         toldAt = (Double) told.get(0);
         toldToWait = (Double) told.get(1);
@@ -134,14 +140,6 @@ final class DeviceState {
         String word = found.size() < 4 ? "" : (String) found.get(2);
         byte[] of = found.size() < 4 ? new byte[0] : (byte[]) found.get(3);
         return java.util.Arrays.<Object>asList(at, seconds, word, of);
-    }
-
-    private static List<?> numbers(byte[] raw, Class<?> kind) {
-        List<?> found = StateCodec.list(raw);
-        for (Object one : found) {
-            kind.cast(one);
-        }
-        return found;
     }
 
     private void loadRelease() {

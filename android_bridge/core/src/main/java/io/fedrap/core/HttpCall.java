@@ -50,7 +50,7 @@ final class HttpCall {
     }
 
     /** Counts what was received, packed. */
-    private static final class Counted extends FilterInputStream {
+    static final class Counted extends FilterInputStream {
         long count;
 
         Counted(InputStream in) {

@@ -30,6 +30,7 @@ final class LocalModel {
     private History history;
     private UserRepresentation representation;
     private SequenceUser part; // null without a sequence part
+    private boolean partIsOld; // it is of the history before
 
     /**
      * One release with one catalogue.
@@ -90,7 +91,7 @@ final class LocalModel {
             history = looked(interactions);
             known = interactions;
             representation = null;
-            part = null;
+            partIsOld = true;
         }
         return history;
     }
@@ -128,9 +129,10 @@ final class LocalModel {
     /** The same user of the sequence part; null without one. */
     private synchronized SequenceUser part(List<Interaction> interactions) {
         History now = history(interactions);
-        if (part == null && header.scoring.sequence != null) {
-            part = new SequenceUser(common.sequence, now, header.scoring.sequence);
+        if (partIsOld && header.scoring.sequence != null) {
+            part = new SequenceUser(common.sequence, now, header.scoring.sequence, part);
         }
+        partIsOld = false;
         return part;
     }
 
@@ -186,7 +188,9 @@ final class LocalModel {
     /** The first n items of the catalogue that may be shown and are not hidden. */
     List<String> popular(int n, Collection<String> hidden) {
         List<String> names = new ArrayList<>();
-        for (Recommendation one : first(n, shown, item -> !hidden.contains(item))) {
+        boolean[] allowed = shown.clone();
+        forbid(allowed, hidden);
+        for (Recommendation one : first(n, allowed, null)) {
             names.add(one.item);
         }
         return names;
@@ -301,17 +305,15 @@ final class LocalModel {
 
     private List<Reason> reasons(UserRepresentation mine, SequenceUser other, int row) {
         Ranking parts = Ranking.explain(common, mine, other, row);
-        List<Reason> why = new ArrayList<>();
+        TopN strongest = new TopN(parts.rows.length);
         for (int i = 0; i < parts.rows.length; i++) {
+            strongest.offer(i, Math.abs(parts.shared[i] + parts.personal[i] + parts.sequence[i]));
+        }
+        List<Reason> why = new ArrayList<>();
+        for (int i : strongest.rows()) {
             String name = ids.name(parts.rows[i]);
             why.add(new Reason(name, parts.shared[i], parts.personal[i], parts.sequence[i]));
         }
-        Collections.sort( // stable
-                why,
-                (one, two) ->
-                        Double.compare(
-                                Math.abs(two.shared + two.personal + two.sequence),
-                                Math.abs(one.shared + one.personal + one.sequence)));
         return why;
     }
 

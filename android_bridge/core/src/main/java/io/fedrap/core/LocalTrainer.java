@@ -24,6 +24,6 @@ public interface LocalTrainer {
      * Java in float64, unless a trainer has something faster.
      */
     default SequenceAnswer expect(SequenceProblem problem) {
-        return SequenceSoftmax.of(problem);
+        return SequenceSoftmax.of(problem, null);
     }
 }

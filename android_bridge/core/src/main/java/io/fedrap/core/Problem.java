@@ -11,7 +11,7 @@ import java.util.Map;
  */
 final class Problem {
     static final String PREFIX = "urn:fedrap:problem:";
-    private static final Map<String, Family> FAMILIES = new HashMap<>();
+    static final Map<String, Family> FAMILIES = new HashMap<>();
 
     static {
         put(
@@ -92,11 +92,6 @@ final class Problem {
             family = Family.RETRY;
         }
         return new Problem(code, status, family, detail, within(after, retryHeader));
-    }
-
-    /** All codes that this library knows, with their families. */
-    static Map<String, Family> families() {
-        return FAMILIES;
     }
 
     private static String cut(String words) {

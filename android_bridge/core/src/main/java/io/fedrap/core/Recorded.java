@@ -79,12 +79,14 @@ final class Recorded {
             ordered = interactions.get(i - 1).at <= interactions.get(i).at;
         }
         if (!ordered) {
-            List<Integer> order = new ArrayList<>();
+            TopN oldest = new TopN(size());
             for (int i = 0; i < size(); i++) {
-                order.add(i);
+                oldest.offer(i, -interactions.get(i).at);
             }
-            List<Interaction> now = interactions;
-            Collections.sort(order, (one, other) -> Double.compare(now.get(one).at, now.get(other).at));
+            List<Integer> order = new ArrayList<>();
+            for (int place : oldest.rows()) {
+                order.add(place);
+            }
             keep(order);
         }
     }

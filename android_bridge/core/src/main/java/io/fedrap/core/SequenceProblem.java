@@ -83,23 +83,38 @@ public final class SequenceProblem {
         }
     }
 
-    /** Places of targets: those of the Q smallest of as many numbers as there are places. */
+    /** Queries as they are, to see what they expect: nothing is drawn, and nothing is learnt. */
+    SequenceProblem(SequenceRows items, double[] queries, int[] targets) {
+        this.items = items;
+        this.queries = queries;
+        this.targets = targets;
+        method = null;
+        chances = new double[0];
+        weights = chances;
+        seen = chances;
+        window = new int[0];
+    }
+
+    /** Places of targets, ascending: those of the Q smallest of as many numbers as there are places. */
     private int[] places(IntFunction<double[]> uniform) {
         int first = method.kernels.ordered ? 1 : 0;
         int able = window.length < 2 ? 0 : window.length - first;
-        Integer[] order = new Integer[able];
-        for (int i = 0; i < able; i++) {
-            order[i] = i;
-        }
-        if (able > method.targets) {
-            double[] drawn = uniform.apply(able);
-            Arrays.sort(order, (a, b) -> Double.compare(drawn[a], drawn[b])); // stable
-        }
+        boolean tooMany = able > method.targets;
+        double[] drawn = tooMany ? uniform.apply(able) : new double[able];
+        double[] sorted = drawn.clone();
+        Arrays.sort(sorted);
         int[] places = new int[Math.min(able, method.targets)];
+        double last = places.length == 0 ? 0.0 : sorted[places.length - 1];
+        int equal = 0; // to the last of them, and among them: the first of those that are
         for (int i = 0; i < places.length; i++) {
-            places[i] = order[i] + first;
+            equal += sorted[i] == last ? 1 : 0;
         }
-        Arrays.sort(places);
+        int at = 0;
+        for (int i = 0; i < able; i++) {
+            if (drawn[i] < last || drawn[i] == last && equal-- > 0) {
+                places[at++] = i + first;
+            }
+        }
         return places;
     }
 
@@ -181,7 +196,7 @@ public final class SequenceProblem {
         }
         Map<Integer, double[]> inputs = new TreeMap<>();
         for (int row : window) {
-            inputs.computeIfAbsent(row, any -> new double[k]);
+            numbers(inputs, row, k);
         }
         Map<Integer, double[]> outputs = new TreeMap<>();
         double[] moves = new double[kernels * k];
@@ -199,10 +214,10 @@ public final class SequenceProblem {
                     moves[s * k + i] += errors[t * k + i] * seen[at * k + i];
                 }
             }
-            add(outputs.computeIfAbsent(targets[t], any -> new double[k + 1]), t, -1.0);
+            add(numbers(outputs, targets[t], k + 1), t, -1.0);
             int each = method.decoys;
             for (int at = t * each; at < (t + 1) * each; at++) {
-                add(outputs.computeIfAbsent(answer.decoys[at], any -> new double[k + 1]), t, 1.0 / each);
+                add(numbers(outputs, answer.decoys[at], k + 1), t, 1.0 / each);
             }
         }
         return new RowPart[] {
@@ -210,6 +225,16 @@ public final class SequenceProblem {
             part("outputs", outputs, k + 1),
             new RowPart("kernels", null, scaled(moves), k)
         };
+    }
+
+    /** Those of a row, zeros at first. */
+    static double[] numbers(Map<Integer, double[]> byRow, int row, int width) {
+        double[] found = byRow.get(row);
+        if (found == null) {
+            found = new double[width];
+            byRow.put(row, found);
+        }
+        return found;
     }
 
     private void add(double[] row, int t, double share) {

@@ -13,15 +13,17 @@ final class SequenceScoring {
     final double solve;
     final double sequence;
     final double kappa; // how much popularity counts
+    final double adapt; // eta, how far q follows what was not expected; 0 without order
     final TimeKernels kernels; // those that the rows were learnt with
 
     /** Throws MALFORMED_MESSAGE, also for fields that are not known. */
     SequenceScoring(Fields f) {
-        f.only("solve", "sequence", "kappa", "longest", "ordered", "taus");
+        f.only("solve", "sequence", "kappa", "longest", "ordered", "taus", "adapt");
         solve = f.number("solve", 0, LARGEST, 16.0);
         sequence = f.number("sequence", 0, LARGEST, 1.0);
         kappa = f.number("kappa", 0, LARGEST, 0.5);
         kernels = new TimeKernels(f);
+        adapt = kernels.ordered ? f.number("adapt", 0, LARGEST, 0.0) : 0.0;
     }
 
     Map<String, Object> toMap() {
@@ -30,6 +32,9 @@ final class SequenceScoring {
         map.put("sequence", sequence);
         map.put("kappa", kappa);
         kernels.put(map);
+        if (adapt > 0) { // off is left out
+            map.put("adapt", adapt);
+        }
         return map;
     }
 }

@@ -23,7 +23,7 @@ final class SequenceSoftmax {
         this.problem = problem;
     }
 
-    /** The answer, by what looks at a block. */
+    /** The answer, by what looks at a block; null for float64. */
     static SequenceAnswer of(SequenceProblem problem, SequenceProblem.Look look) {
         SequenceSoftmax all = new SequenceSoftmax(problem);
         int count = problem.count();
@@ -32,17 +32,16 @@ final class SequenceSoftmax {
             double[] peak = new double[count];
             double[] sums = new double[count * ((end - start + GROUP - 1) / GROUP)];
             double[] pull = new double[count * problem.dim()];
-            look.at(start, end, peak, sums, pull);
+            if (look == null) {
+                look(problem, start, end, peak, sums, pull);
+            } else {
+                look.at(start, end, peak, sums, pull);
+            }
             all.peaks.add(peak);
             all.groups.add(sums);
             all.pulled.add(pull);
         }
         return all.answer();
-    }
-
-    /** The answer in float64. */
-    static SequenceAnswer of(SequenceProblem problem) {
-        return of(problem, (start, end, peak, sums, pull) -> look(problem, start, end, peak, sums, pull));
     }
 
     private static void look(

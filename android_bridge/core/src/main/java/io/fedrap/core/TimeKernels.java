@@ -1,10 +1,9 @@
 package io.fedrap.core;
 
 import java.util.ArrayList;
-import java.util.LinkedHashSet;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 
 /**
  * What a query is made of: the newest interactions, weighed by time kernels.
@@ -43,24 +42,19 @@ final class TimeKernels {
         map.put("taus", all);
     }
 
-    /** The newest interactions, oldest first, without what speaks against items. */
+    /** So many of the newest interactions, newest first, without what speaks against items. */
+    int[] newest(History history, int most) {
+        History liked = history.liked();
+        int[] rows = ordered ? liked.rows : liked.distinct(liked.weights, true).rows;
+        return Arrays.copyOf(rows, Math.min(rows.length, most));
+    }
+
+    /** What a round looks at, oldest first. */
     int[] window(History history) {
-        int[] rows = history.liked().rows;
-        if (!ordered) {
-            Set<Integer> distinct = new LinkedHashSet<>();
-            for (int row : rows) {
-                distinct.add(row);
-            }
-            rows = new int[distinct.size()];
-            int at = 0;
-            for (int row : distinct) {
-                rows[at++] = row;
-            }
-        }
-        int count = Math.min(rows.length, longest);
-        int[] window = new int[count];
-        for (int i = 0; i < count; i++) {
-            window[count - 1 - i] = rows[i];
+        int[] rows = newest(history, longest);
+        int[] window = new int[rows.length];
+        for (int i = 0; i < rows.length; i++) {
+            window[rows.length - 1 - i] = rows[i];
         }
         return window;
     }

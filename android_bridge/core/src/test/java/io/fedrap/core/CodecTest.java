@@ -275,7 +275,7 @@ class CodecTest {
             assertEquals(7.0, read.retryAfter);
             found.put(rows.group(1), read.family);
         }
-        assertEquals(Problem.families(), found);
+        assertEquals(Problem.FAMILIES, found);
     }
 
     @Test

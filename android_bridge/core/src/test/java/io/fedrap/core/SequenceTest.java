@@ -106,7 +106,7 @@ class SequenceTest {
                     UserRepresentation mine =
                             new UserRepresentation(common, common.gram(null), history, scoring);
                     SequenceUser part =
-                            new SequenceUser(common.sequence, history, scoring.sequence);
+                            new SequenceUser(common.sequence, history, scoring.sequence, null);
                     boolean[] allowed = new boolean[common.size()];
                     Arrays.fill(allowed, true);
                     for (int row : one.integers("hidden")) {

@@ -139,17 +139,19 @@ final class Gains {
         long version = model.common.version;
         double[] mine = sums.containsKey(version) ? sums.get(version) : new double[1 + LISTS * METRICS];
         double[] pair = pairs.get(version);
+        SequenceUser[] ours = new SequenceUser[1];
+        SequenceUser[] theirs = new SequenceUser[1];
         for (int place : fresh(numbers, after, 2 * MOST_COUNTED)) {
             if (mine[0] == MOST_COUNTED) {
                 break;
             }
             List<Interaction> before = interactions.subList(0, place);
-            int[] ranks = ranks(model, model.header.scoring, before, interactions.get(place));
+            int[] ranks = ranks(model, model.header.scoring, before, interactions.get(place), ours);
             if (ranks != null) {
                 mine = with(mine, ranks);
             }
             if (full != model) {
-                int[] other = ranks(full, full.header.scoring, before, interactions.get(place));
+                int[] other = ranks(full, full.header.scoring, before, interactions.get(place), theirs);
                 pair = withLead(pair, other == null ? -1 : other[0], ranks == null ? -1 : ranks[0]);
             }
         }
@@ -186,8 +188,10 @@ final class Gains {
     private static List<int[]> ranks(
             LocalModel model, Scoring scoring, List<Interaction> interactions, long[] numbers, long after) {
         List<int[]> found = new ArrayList<>();
+        SequenceUser[] last = new SequenceUser[1];
         for (int place : fresh(numbers, after, MOST_COUNTED)) {
-            int[] ranks = ranks(model, scoring, interactions.subList(0, place), interactions.get(place));
+            List<Interaction> before = interactions.subList(0, place);
+            int[] ranks = ranks(model, scoring, before, interactions.get(place), last);
             if (ranks != null) {
                 found.add(ranks);
             }
@@ -237,8 +241,15 @@ final class Gains {
      * Where the item of an interaction stood in the lists of the moment before it, 0 first: in this user's
      * own, in the catalogue's order and in that of the trend, which without one is the catalogue's. Null
      * where it could not be in them: seen before, not in C, not shown, or spoken against.
+     *
+     * @param last (1) the same user at the interaction asked about before, or null; replaced by this one
      */
-    static int[] ranks(LocalModel model, Scoring scoring, List<Interaction> before, Interaction one) {
+    static int[] ranks(
+            LocalModel model,
+            Scoring scoring,
+            List<Interaction> before,
+            Interaction one,
+            SequenceUser[] last) {
         int row = model.row(one.item);
         Double counts = model.kinds.weight(one.kind);
         if (row < 0 || counts == null || counts <= 0 || !model.isTaught()) {
@@ -256,7 +267,8 @@ final class Gains {
         SequenceUser other =
                 scoring.sequence == null
                         ? null
-                        : new SequenceUser(model.common.sequence, seen, scoring.sequence);
+                        : new SequenceUser(model.common.sequence, seen, scoring.sequence, last[0]);
+        last[0] = other;
         int popular = 0;
         int lately = 0;
         Trend trend = model.common.trend;
