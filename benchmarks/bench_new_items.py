@@ -11,6 +11,9 @@ the others, on the test of leave-last-out. In one run, with the same devices in 
 `by age` (what the coordinator does: each row at its own place in the schedule, zeros hide numbers),
 `one age` (new rows at the small steps of the old ones), `forgetful zeros` (by age; zeros hide
 nothing), and `all along` (nothing was ever new). Settings are those of `fedrap`, none was chosen.
+
+And after it as many items are retired: questions about the others, ranked among those, with C'C of
+all items and with what devices do, C'C without the retired ones.
 """
 
 from __future__ import annotations
@@ -29,10 +32,13 @@ from fedrap_simulation.data.interactions import Histories, Rows, make_histories
 from fedrap_simulation.data.load import load
 from fedrap_simulation.engine.compiled import Matrix
 from fedrap_simulation.engine.solve_rounds import Schedule, cohorts, publish_rows, sum_shares
+from fedrap_simulation.engine.solve_scoring import derive_users
 from fedrap_simulation.evaluation.metrics import gains, measure
 from fedrap_simulation.evaluation.splits import make_split
 from fedrap_simulation.evaluation.task import Task
-from fedrap_simulation.methods.solve import LEARNING, METHOD, Solve
+from fedrap_simulation.methods.protocol import Cost
+from fedrap_simulation.methods.sequence import Ready
+from fedrap_simulation.methods.solve import LEARNING, METHOD, SCORING, Solve, SolveFitted
 
 LINES = ("by age", "one age", "forgetful zeros", "all along")
 AFTER = (0, 5, 10, 20, 40)  # rounds with the new items
@@ -83,10 +89,22 @@ def play(task: Task, line: str, new: Rows, schedule: Schedule, seed: int) -> lis
         learnt = learn_step(state, total, METHOD, learning, step)
         hidden = None if line == "forgetful zeros" else learnt.hidden
         state = replace(learnt, common=publish_rows(learnt.common, schedule), hidden=hidden)
-    return [
-        *found,
-        {"line": line, "seed": seed, "after": AFTER[-1]} | quality(task, state.common, new),
-    ]
+    last = {"line": line, "seed": seed, "after": AFTER[-1]} | quality(task, state.common, new)
+    if line == "all along":
+        last |= retire(task, state.common, new)
+    return [*found, last]
+
+
+def retire(task: Task, common: Matrix, gone: Rows) -> dict[str, float]:
+    """NDCG@10 of questions about what is left, by what C'C has."""
+    asked = ~np.isin(task.targets[task.asked_users], gone)
+    found = {}
+    for what, left_out in (("C'C of all", None), ("without retired", gone)):
+        users = derive_users(common, task.train, SCORING, left_out)
+        scores = SolveFitted(users, Cost(), True).scores(task.asked_users)
+        scores[:, gone] = -np.inf
+        found[what] = float(gains(measure(Ready(scores), task, top=0).full)[asked].mean())
+    return found
 
 
 def main() -> None:

@@ -71,10 +71,13 @@ class UserRepresentations:
         )
 
 
-def derive_users(common: Matrix, histories: Histories, scoring: Scoring) -> UserRepresentations:
-    """u and d of every user, as `derive_user` of the core has them."""
+def derive_users(
+    common: Matrix, histories: Histories, scoring: Scoring, retired: Rows | None = None
+) -> UserRepresentations:
+    """u and d of every user, as `derive_user` of the core has them, C'C without `retired` rows."""
     dim = common.shape[1]
-    base = scoring.w0 * common.T @ common + scoring.ridge * np.eye(dim)
+    present = common if retired is None else np.delete(common, retired, axis=0)
+    base = scoring.w0 * present.T @ present + scoring.ridge * np.eye(dim)
     fade = scoring.gamma + scoring.beta * np.exp(-ages(histories) / scoring.tau)
     weights = scoring.alpha * fade  # (n,) a_l
     users = solve_users(histories.starts, histories.items, weights, common, base)
