@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from fedrap_coordinator.domain.decisions import needs_new_keys
@@ -123,7 +124,10 @@ ORDERS: dict[str, Callable[[int], list[float]]] = {
 
 
 def as_init_writes_it(devices: int, epsilon: float | None, spread: float) -> Settings:
-    return derive(Expected(devices, ITEMS, epsilon, spread_days=spread), anyway=True).settings
+    settings = derive(Expected(devices, ITEMS, epsilon, spread_days=spread), anyway=True).settings
+    # Here they ask one after the other: no request has to wait for others of its batch.
+    ingest = msgspec.structs.replace(settings.ingest, delay_seconds=0.0)
+    return msgspec.structs.replace(settings, ingest=ingest)
 
 
 async def walk(
