@@ -61,6 +61,11 @@ TARGETS, DECOYS = 100, 4
 # has 2·(k + 4) bytes an item for it.
 LARGE_DIM, LEAST_FOR_LARGE = 128, 150_000
 MOST_DOWNLOAD = 16_000_000  # bytes of it that a device is asked to fetch
+# k of `solve` where nothing drowns it. In the mixture, validation: 64, 128, 192 have .0655, .0677,
+# .0660 on amazon-video (7,957 items, three seeds), .1482, .1496, .1483 on lastfm-2k (17,612, one
+# seed, no order); on ml-100k and ml-1m it stays what it was measured with. Half of C at zero costs
+# nothing there (.0671 and .1484 without zeros).
+LARGE_CATALOGUE = 5_000
 # What `solve` counts beside it, by interactions of a usual item: the best of 0, 1, 2, 4, 8, 16, 32
 # on validation was 4 on ml-1m (270), 4 to 8 on ml-100k (60), 32 on amazon-video (3); without
 # order, which `init` does not know of, 1 to 4 on citeulike-a (12), where 32 takes a seventh away.
@@ -202,6 +207,12 @@ def sequence_dim(interactions: float, items: int) -> int:
     return LARGE_DIM if interactions >= LEAST_FOR_LARGE and fits else LARGE_DIM // 2
 
 
+def solve_dim(items: int) -> int:
+    """k of `solve` without noise: more where the catalogue is larger."""
+    fits = (LARGE_DIM + 4) * items <= MOST_DOWNLOAD
+    return LARGE_DIM if items >= LARGE_CATALOGUE and fits else LARGE_DIM // 2
+
+
 def sequence_mix(interactions: float, items: int) -> SequenceScoring:
     """How both parts add up before anybody has measured it."""
     evidence = interactions / items
@@ -333,7 +344,10 @@ def _open(expected: Expected) -> Recipe:
             min_updates=min(cohort, max(LEAST_COHORT, cohort // 4)), max_updates=cohort,
             total=total, **_pace(expected, total, HOUR, DAY),
         ),
-        SolveMethod(dim=64, sequence=sequence if refusal is None else OFF, trend=TrendMethod()),
+        SolveMethod(
+            dim=solve_dim(expected.items), sequence=sequence if refusal is None else OFF,
+            trend=TrendMethod(),
+        ),
         Privacy(
             clip=LARGEST_CLIP, row_clip=row_clip, noise=0.0, separation=2,
             cap=PARTICIPATIONS, delta=default_delta(expected.devices), window_days=WINDOW_DAYS,
@@ -362,7 +376,7 @@ def _open(expected: Expected) -> Recipe:
         "privacy.separation": "b: never in two consecutive rounds",
         "privacy.cap": "K: rounds that one device joins in any window; more brought nothing",
         "privacy.window_days": "then K renews",
-        "method.dim": "k: numbers per item",
+        "method.dim": "k: numbers per item, twice as many from 5,000 items on",
         "method.trend": "what was touched lately: `trending(n)`, and scores where [scoring] has it",
         "learning.eta": "0.1 and the share of the devices in a round",
         "learning.decay": "a fifth of that in the last round",

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_coordinator.privacy.recipe import ADAPT, DECOYS, TARGETS, sequence_dim
+from fedrap_coordinator.privacy.recipe import ADAPT, DECOYS, TARGETS, sequence_dim, solve_dim
 from fedrap_core.plan import SequenceMethod, SequenceScoring
 from fedrap_core.questions.tuning import MIXTURE
 from fedrap_core.sequence.model import SequenceItems
@@ -125,22 +125,28 @@ class Sequence:
             "learning": self.learning,
             "schedule": self.schedule,
             "scoring": self.scoring,
-            "solve": self._solve.settings if self.mixed else None,
+            "solve": replace(self.solve, schedule=self.schedule).settings if self.mixed else None,
         }
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(raw))  # tuples are lists
         return plain
 
-    @property
-    def _solve(self) -> Solve:
+    def _solve(self, task: Task) -> Solve:
         """The other part, in the same rounds."""
-        return replace(self.solve, schedule=self.schedule)
+        solve = replace(self.solve, schedule=self.schedule)
+        if not self.capacity:
+            return solve
+        return replace(
+            solve, method=msgspec.structs.replace(solve.method, dim=solve_dim(task.items))
+        )
 
     def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """With kappa and beta, and the scalars of `solve`, chosen on a validation task."""
         require_validation(task)
         solve = self.solve
         if self.mixed:
-            solve = self._solve.tune(task, seed, lambda done, words: on_progress(done / 2, words))
+            solve = self._solve(task).tune(
+                task, seed, lambda done, words: on_progress(done / 2, words)
+            )
         tuned = replace(self, solve=solve)
         fitted = tuned.fit(task, seed, lambda done, words: on_progress((1 + done) / 2, words))
 
@@ -173,7 +179,9 @@ class Sequence:
         solved, before = None, 0.0
         if self.mixed:
             before = 0.5
-            solved = self._solve.fit(task, seed, lambda done, words: on_progress(done / 2, words))
+            solved = self._solve(task).fit(
+                task, seed, lambda done, words: on_progress(done / 2, words)
+            )
         learnt = self._learn(
             task, seed, lambda done, words: on_progress(before + (1 - before) * done, words)
         )
