@@ -18,7 +18,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_coordinator.privacy.recipe import ADAPT, DECOYS, TARGETS, sequence_dim, solve_dim
+from fedrap_coordinator.privacy.recipe import (
+    ADAPT,
+    DECOYS,
+    TARGETS,
+    sequence_dim,
+    sequence_sample,
+    solve_dim,
+)
 from fedrap_core.plan import SequenceMethod, SequenceScoring
 from fedrap_core.questions.tuning import MIXTURE
 from fedrap_core.sequence.model import SequenceItems
@@ -109,7 +116,7 @@ class Sequence:
 
     name: str = "sequence"
     mixed: bool = False  # with the scores of `solve`
-    capacity: bool = True  # k follows the data, as `init` has it; else it is that of `method`
+    capacity: bool = True  # k, targets and decoys follow the data, as `init` has them
     method: SequenceMethod = METHOD
     learning: SequenceLearning = SequenceLearning()  # noqa: RUF009
     schedule: Schedule = SCHEDULE
@@ -215,7 +222,8 @@ class Sequence:
         method = self.method
         if self.capacity:
             dim = sequence_dim(len(task.train.items), task.items)
-            method = msgspec.structs.replace(method, dim=dim)
+            targets, decoys = sequence_sample(task.items)
+            method = msgspec.structs.replace(method, dim=dim, targets=targets, decoys=decoys)
         if task.ordered:
             return method
         dropout = WITHOUT_ORDER if method.dropout == METHOD.dropout else method.dropout
