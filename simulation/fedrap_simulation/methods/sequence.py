@@ -18,7 +18,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedrap_coordinator.privacy.recipe import ADAPT, DECOYS, TARGETS, sequence_dim
+from fedrap_coordinator.privacy.recipe import (
+    ADAPT,
+    DECOYS,
+    TARGETS,
+    sequence_dim,
+    sequence_sample,
+    solve_dim,
+)
 from fedrap_core.plan import SequenceMethod, SequenceScoring
 from fedrap_core.questions.tuning import MIXTURE
 from fedrap_core.sequence.model import SequenceItems
@@ -109,7 +116,7 @@ class Sequence:
 
     name: str = "sequence"
     mixed: bool = False  # with the scores of `solve`
-    capacity: bool = True  # k follows the data, as `init` has it; else it is that of `method`
+    capacity: bool = True  # k, targets and decoys follow the data, as `init` has them
     method: SequenceMethod = METHOD
     learning: SequenceLearning = SequenceLearning()  # noqa: RUF009
     schedule: Schedule = SCHEDULE
@@ -125,22 +132,28 @@ class Sequence:
             "learning": self.learning,
             "schedule": self.schedule,
             "scoring": self.scoring,
-            "solve": self._solve.settings if self.mixed else None,
+            "solve": replace(self.solve, schedule=self.schedule).settings if self.mixed else None,
         }
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(raw))  # tuples are lists
         return plain
 
-    @property
-    def _solve(self) -> Solve:
+    def _solve(self, task: Task) -> Solve:
         """The other part, in the same rounds."""
-        return replace(self.solve, schedule=self.schedule)
+        solve = replace(self.solve, schedule=self.schedule)
+        if not self.capacity:
+            return solve
+        return replace(
+            solve, method=msgspec.structs.replace(solve.method, dim=solve_dim(task.items))
+        )
 
     def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """With kappa and beta, and the scalars of `solve`, chosen on a validation task."""
         require_validation(task)
         solve = self.solve
         if self.mixed:
-            solve = self._solve.tune(task, seed, lambda done, words: on_progress(done / 2, words))
+            solve = self._solve(task).tune(
+                task, seed, lambda done, words: on_progress(done / 2, words)
+            )
         tuned = replace(self, solve=solve)
         fitted = tuned.fit(task, seed, lambda done, words: on_progress((1 + done) / 2, words))
 
@@ -173,7 +186,9 @@ class Sequence:
         solved, before = None, 0.0
         if self.mixed:
             before = 0.5
-            solved = self._solve.fit(task, seed, lambda done, words: on_progress(done / 2, words))
+            solved = self._solve(task).fit(
+                task, seed, lambda done, words: on_progress(done / 2, words)
+            )
         learnt = self._learn(
             task, seed, lambda done, words: on_progress(before + (1 - before) * done, words)
         )
@@ -207,7 +222,8 @@ class Sequence:
         method = self.method
         if self.capacity:
             dim = sequence_dim(len(task.train.items), task.items)
-            method = msgspec.structs.replace(method, dim=dim)
+            targets, decoys = sequence_sample(task.items)
+            method = msgspec.structs.replace(method, dim=dim, targets=targets, decoys=decoys)
         if task.ordered:
             return method
         dropout = WITHOUT_ORDER if method.dropout == METHOD.dropout else method.dropout

@@ -25,7 +25,7 @@ from fedrap_coordinator.privacy.recipe import (
     preset_for,
 )
 from fedrap_coordinator.settings import Settings, load
-from fedrap_core.plan import sequence_of, sequence_scoring
+from fedrap_core.plan import SolveMethod, sequence_of, sequence_scoring
 from fedrap_core.privacy.statement import state_policy
 
 SIZES = st.integers(2, 2_000_000)
@@ -185,20 +185,27 @@ def test_numbers_out_of_range_are_refused(bad: Expected) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "items", "history", "dim", "solve"),
+    ("devices", "items", "history", "dims", "sample", "solve"),
     [
-        (6040, 3706, 165, 128, 4.0),  # ml-1m
-        (943, 1682, 105, 64, 8.0),  # ml-100k
-        (1372, 7957, 17, 64, 32.0),  # amazon-video
-        (100_000, 150_000, 50, 64, 8.0),  # more than a device is asked to fetch
+        (6040, 3706, 165, (64, 128), (100, 4), 4.0),  # ml-1m
+        (943, 1682, 105, (64, 64), (38, 1), 8.0),  # ml-100k
+        (1372, 7957, 17, (128, 64), (100, 4), 32.0),  # amazon-video
+        (100_000, 150_000, 50, (64, 64), (100, 4), 8.0),  # more than a device is asked to fetch
     ],
 )
-def test_the_size_of_the_sequence_part_follows_what_there_is_to_learn_from(
-    devices: int, items: int, history: float, dim: int, solve: float
+def test_the_size_of_both_parts_follows_what_there_is_to_learn_from(
+    devices: int,
+    items: int,
+    history: float,
+    dims: tuple[int, int],
+    sample: tuple[int, int],
+    solve: float,
 ) -> None:
     settings = derive(Expected(devices, items, None, history)).settings
+    assert isinstance(settings.method, SolveMethod)
     part, mix = sequence_of(settings.method), sequence_scoring(settings.released_scoring())
     assert part is not None
     assert mix is not None
-    assert (part.dim, part.targets, part.decoys) == (dim, 100, 4)
-    assert (mix.solve, mix.kappa) == (solve, 1.0)
+    assert (settings.method.dim, part.dim) == dims
+    assert (part.targets, part.decoys) == sample
+    assert (mix.solve, mix.kappa, mix.adapt) == (solve, 1.0, 0.25)
