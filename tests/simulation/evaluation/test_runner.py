@@ -10,7 +10,7 @@ import pytest
 
 from fedrap_simulation.commands import run
 from fedrap_simulation.data.load import load
-from fedrap_simulation.evaluation.time_split import make_time_split
+from fedrap_simulation.evaluation.time_split import VALIDATIONS, make_time_split
 from fedrap_simulation.methods.protocol import no_progress
 from fedrap_simulation.methods.registry import make_method
 
@@ -96,7 +96,7 @@ def test_in_time_settings_are_chosen_again_at_each_cut(tmp_path: Path) -> None:
     assert run(["evaluate", *asked, "--seeds", "2", "--json", str(out)]) == 0
     data, chosen = load(name, None), []
     for seed in (0, 1):
-        split = make_time_split(data, seed, days=20.0, least=10)
+        split = make_time_split(data, seed, days=20.0, validations=VALIDATIONS)
         method = make_method("popularity-recent", {})
         chosen.append(method.tune(split.validation, seed, no_progress).settings)
     assert chosen[0] != chosen[1]
