@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 
 import msgspec
 import numpy as np
@@ -381,7 +382,9 @@ def planted_items(items: Sequence[str], alike: Sequence[Sequence[str]] = ()) -> 
     dim = max(1, min(len(groups), MOST_DIRECTIONS))
     directions = np.eye(dim)
     if len(groups) > dim:
-        directions = np.random.default_rng(0).normal(0.0, dim**-0.5, (len(groups), dim))
+        chance = Random(0)  # numpy.random is 3 MB, which no device needs
+        drawn = [chance.gauss(0.0, dim**-0.5) for _ in range(len(groups) * dim)]
+        directions = np.reshape(drawn, (len(groups), dim))
     matrix = np.zeros((len(items), dim))
     for group, direction in zip(groups, directions, strict=True):
         for rank, item in enumerate(group):
