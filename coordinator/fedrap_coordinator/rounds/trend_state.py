@@ -1,6 +1,9 @@
 """What the coordinator remembers of the trend, as bytes.
 
 "FTR2" · u32 m · f64 variance, at, contrast · f64 T of each item · f64 W of each item
+
+Before there was a W: "FTR1" · u32 m · f64 variance, at · f64 T of each item, which is still read,
+for what comes after it is the state of the other parts.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _MAGIC = b"FTR2"
 _HEAD = struct.Struct("<4sIddd")
+_OLD_MAGIC = b"FTR1"
+_OLD_HEAD = struct.Struct("<4sIdd")
 
 
 def pack_trend(trend: TrendState | None) -> bytes:
@@ -34,6 +39,8 @@ def read_trend(raw: bytes) -> tuple[TrendState | None, bytes]:
 
     Where it is damaged there is none; what rounds say from now on makes a new one.
     """
+    if raw[:4] == _OLD_MAGIC:
+        raw = _as_now(raw)
     if raw[:4] != _MAGIC:
         return None, raw
     size, variance, at, contrast = 0, np.nan, np.nan, np.nan
@@ -48,6 +55,18 @@ def read_trend(raw: bytes) -> tuple[TrendState | None, bytes]:
         log.warning("the state of the trend is not finite; it starts anew")
         return None, raw[end:]
     return TrendState(sums[:size], variance, at, sums[size:], contrast), raw[end:]
+
+
+def _as_now(raw: bytes) -> bytes:
+    """Bytes of the older layout in that of now; damaged ones stay damaged."""
+    if len(raw) < _OLD_HEAD.size:
+        return _MAGIC
+    _, size, variance, at = _OLD_HEAD.unpack_from(raw)
+    end = _OLD_HEAD.size + 8 * size
+    if len(raw) < end:
+        return _MAGIC
+    head = _HEAD.pack(_MAGIC, size, variance, at, 0.0)
+    return head + raw[_OLD_HEAD.size : end] + bytes(8 * size) + raw[end:]
 
 
 def published_trend(state: TrendState | None, size: int) -> QuantizedRows | None:

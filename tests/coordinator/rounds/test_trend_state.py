@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import msgspec
 import numpy as np
 import pytest
@@ -170,3 +172,14 @@ def test_a_state_that_is_damaged_starts_anew() -> None:
     assert read_trend(b"FSL2 of before") == (None, b"FSL2 of before")
     assert pack_trend(None) == b""
     assert published_trend(None, 4) is None
+
+
+def test_a_state_from_before_there_was_a_contrast_is_read_and_so_is_what_follows_it() -> None:
+    old = struct.pack("<4sIdd3d", b"FTR1", 3, 0.5, 7.0, 1.0, 2.0, 3.0)
+    found, rest = read_trend(old + b"FSQ the sequence part's own")
+    assert found is not None
+    assert found.touches.tolist() == [1.0, 2.0, 3.0]
+    assert (found.variance, found.at, found.contrast) == (0.5, 7.0, 0.0)
+    assert rest == b"FSQ the sequence part's own"
+    for damaged in (old[:10], old[:-1]):
+        assert read_trend(damaged) == (None, b"")
