@@ -72,6 +72,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     "fedrap": _solve(),
     "sequence": _module("sequence", "Sequence"),
     "fedrap-sequence": _module("sequence", "FEDRAP_SEQUENCE"),
+    "fedrap-init": _module("shipped", "Shipped"),
     "fedrap-trend": _module("trend", "Trend"),
     "blend-transitions": _module("blend", "Blend"),
     "fedrap-paper": _paper("fedrap-paper"),

@@ -224,10 +224,7 @@ class Sequence:
             dim = sequence_dim(len(task.train.items), task.items)
             targets, decoys = sequence_sample(task.items)
             method = msgspec.structs.replace(method, dim=dim, targets=targets, decoys=decoys)
-        if task.ordered:
-            return method
-        dropout = WITHOUT_ORDER if method.dropout == METHOD.dropout else method.dropout
-        return msgspec.structs.replace(method, ordered=False, dropout=dropout)
+        return for_order(method, task.ordered)
 
     def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel[SequenceItems]:
         method, rounds = self._for(task), self.schedule.rounds
@@ -244,6 +241,14 @@ class Sequence:
             return items
 
         return _SHELF.get((task, method, learning, self.schedule, seed), learn)
+
+
+def for_order(method: SequenceMethod, ordered: bool) -> SequenceMethod:
+    """The method where histories have no order: each item from all others."""
+    if ordered:
+        return method
+    dropout = WITHOUT_ORDER if method.dropout == METHOD.dropout else method.dropout
+    return msgspec.structs.replace(method, ordered=False, dropout=dropout)
 
 
 def _votes(

@@ -119,7 +119,7 @@ class Solve:
 
     def tune_scoring(self, task: Task, common: Matrix, on_progress: OnProgress) -> Self:
         """The ladder alone, for a C that is already learnt."""
-        best, kept = self._scoring(task), None
+        best, kept = for_kind(self.scoring, task), None
         ladder = AGAIN_LADDER if task.repeats else LADDER
         for rung, (name, values) in enumerate(ladder):
             if (not task.ordered and name in ORDER) or (
@@ -192,22 +192,8 @@ class Solve:
             self.epsilon,
             spared,
         )
-        tastes = derive_users(common, task.train, self._scoring(task))
+        tastes = derive_users(common, task.train, for_kind(self.scoring, task))
         return SolveFitted(tastes, cost, self.personal and self.scoring.rho > 0)
-
-    def _scoring(self, task: Task) -> Scoring:
-        """Scalars of this kind of data; those that were set or chosen stay as they are."""
-        usual: dict[str, float] = {}
-        if task.repeats:
-            usual = AGAIN
-        elif not task.ordered:
-            usual = {"beta": 0.0, "gamma": 1.0}
-        changes = {
-            name: value
-            for name, value in usual.items()
-            if getattr(self.scoring, name) == getattr(SCORING, name)
-        }
-        return msgspec.structs.replace(self.scoring, **changes)
 
     def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel[Matrix]:
         def learn() -> Matrix:
@@ -227,6 +213,21 @@ class Solve:
     ) -> npt.NDArray[np.float64]:
         tried = replace(self, scoring=scoring, personal=personal and self.personal)
         return gains(measure(tried.view(task, common), task, top=0).full, task.items)
+
+
+def for_kind(scoring: Scoring, task: Task) -> Scoring:
+    """Scalars of this kind of data; those that were set or chosen stay as they are."""
+    usual: dict[str, float] = {}
+    if task.repeats:
+        usual = AGAIN
+    elif not task.ordered:
+        usual = {"beta": 0.0, "gamma": 1.0}
+    changes = {
+        name: value
+        for name, value in usual.items()
+        if getattr(scoring, name) == getattr(SCORING, name)
+    }
+    return msgspec.structs.replace(scoring, **changes)
 
 
 def voters(task: Task, seed: int) -> Rows:
