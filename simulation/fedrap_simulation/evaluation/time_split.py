@@ -29,6 +29,7 @@ DAY = 86_400.0  # seconds
 DAYS = 10.0  # that are asked about, unless said
 CUTS = 5
 VALIDATIONS = 6  # cuts that settings are chosen on, where the data has as many
+ENOUGH = 1_000  # answers after which no further cut is needed: each one is learnt anew
 _FIRST, _STEP = 0.5, 0.1  # of the span of the data
 
 
@@ -59,8 +60,8 @@ def make_time_split(
 ) -> Split:
     """The questions of a cut. Who has fewer than `least` items by then is learnt from, not asked.
 
-    With more than one of the `validations` the later ones are the `earlier` of the first; those
-    that nobody could be asked at are left out.
+    With more than one of the `validations` the later ones are the `earlier` of the first, until
+    they have ENOUGH answers together; those that nobody could be asked at are left out.
 
     Raises:
         BadData: as `cut_at`; or nobody comes back.
@@ -70,8 +71,10 @@ def make_time_split(
     cut = cut_at(data, seed)
     test, names = _task(data, seed, "test", cut, days, least, protocol)
     validation, _ = _task(data, seed, "validation", cut - days * DAY, days, least, protocol)
-    earlier = []
+    earlier: list[Task] = []
     for back in range(2, validations + 1):
+        if sum(len(one.asked_users) for one in (validation, *earlier)) >= ENOUGH:
+            break
         with contextlib.suppress(BadData):
             at = cut - back * days * DAY
             earlier.append(_task(data, seed, "validation", at, days, least, protocol, back)[0])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Interactions
+from fedrap_simulation.evaluation import time_split
 from fedrap_simulation.evaluation.compare import bootstrap
 from fedrap_simulation.evaluation.metrics import gains, measure
 from fedrap_simulation.evaluation.results import Answer, Row
@@ -154,6 +155,15 @@ def test_settings_are_chosen_on_cuts_that_roll_back_from_the_first() -> None:
     assert split.validation.some(split.validation.asked_users).earlier == ()
     early = make_time_split(data, 0, days=10.0, least=10, validations=6)
     assert len(early.validation.earlier) < 5  # there is nothing before the data
+
+
+def test_no_more_cuts_are_learnt_than_answers_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_split, "ENOUGH", 25)
+    split = make_time_split(people(6), 0, days=5.0, least=3, validations=6)
+    moments = (split.validation, *split.validation.earlier)
+    counts = [len(one.asked_users) for one in moments]
+    assert 1 < len(moments) < 6
+    assert sum(counts) >= 25 > sum(counts[:-1])
 
 
 def test_the_best_setting_is_that_of_all_validation_cuts_together() -> None:
