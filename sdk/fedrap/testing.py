@@ -351,8 +351,9 @@ class FakeCoordinator:
             begun = start_learner(common.size, part, SequenceLearning(), rng)
             common = replace(common, sequence=to_rows(begun.items))
             mix = SequenceScoring(
-                solve=1.0, sequence=0.01, longest=part.longest, ordered=part.ordered, taus=part.taus
-            )
+                solve=1.0, sequence=0.01, longest=part.longest, ordered=part.ordered,
+                taus=part.taus, adapt=0.25,
+            )  # fmt: skip
             scoring = msgspec.structs.replace(scoring, sequence=mix)
         self._versions.append(common)
         # Step 0 would say that nobody taught C anything. Every release names a catalogue of its
