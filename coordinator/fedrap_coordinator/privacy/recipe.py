@@ -65,15 +65,23 @@ FEW_TARGETS, FEW_DECOYS, SMALL_CATALOGUE = 38, 1, 2_500
 # has 2·(k + 4) bytes an item for it.
 LARGE_DIM, LEAST_FOR_LARGE = 128, 150_000
 MOST_DOWNLOAD = 16_000_000  # bytes of it that a device is asked to fetch
+# Where a usual item is touched less than four times, the sequence part is held back more. Alone and
+# beside `solve`, validation, dropout and weight decay .2 and .2, then .5 and .6: amazon-video (2.7
+# touches, three seeds) .0565 and .0674, .0644 and .0698 (decay 1: .0661 and .0702). With a little
+# more to learn from it no longer pays: amazon-sports (6.4) .0258 and .0350, .0268 and .0328 (decay
+# alone .0277 and .0346); lastfm-2k (5.2, no order, so dropout .5 anyway) .1391 and .1496, .1414 and
+# .1485; ml-100k (60), decay .4 and 1, .1310 beside `solve` becomes .1290 and .1254.
+THIN, THIN_DROPOUT, THIN_DECAY = 4.0, 0.5, 0.6
 # k of `solve` where nothing drowns it. In the mixture, validation: 64, 128, 192 have .0655, .0677,
 # .0660 on amazon-video (7,957 items, three seeds), .1482, .1496, .1483 on lastfm-2k (17,612, one
 # seed, no order); on ml-100k and ml-1m it stays what it was measured with. Half of C at zero costs
 # nothing there (.0671 and .1484 without zeros).
 LARGE_CATALOGUE = 5_000
 # What `solve` counts beside it, by interactions of a usual item: the best of 0, 1, 2, 4, 8, 16, 32
-# on validation was 4 on ml-1m (270), 4 to 8 on ml-100k (60), 32 on amazon-video (3); without
-# order, which `init` does not know of, 1 to 4 on citeulike-a (12), where 32 takes a seventh away.
-MIXES = ((150.0, 4.0), (20.0, 8.0), (0.0, 32.0))
+# on validation was 4 on ml-1m (270), 4 to 8 on ml-100k (60), 16 on amazon-video (3) and 16 to 32 on
+# amazon-sports (6); without order, which `init` does not know of, 8 on lastfm-2k (5) and 1 to 4 on
+# citeulike-a (12), where 32 takes a seventh away.
+MIXES = ((150.0, 4.0), (10.0, 8.0), (0.0, 16.0))
 # How far a device adapts its query to what it did lately, validation, in the mixture: 0, .25, .5
 # have .1851, .1873, .1867 on ml-1m and .1328, .1358, .1389 on ml-100k (two seeds), and nothing on
 # amazon-video. It is the device's own business: it costs no upload and no epsilon.
@@ -223,6 +231,13 @@ def sequence_sample(items: int) -> tuple[int, int]:
     return (FEW_TARGETS, FEW_DECOYS) if items < SMALL_CATALOGUE else (TARGETS, DECOYS)
 
 
+def sequence_care(interactions: float, items: int) -> tuple[float, float]:
+    """Dropout on devices and weight decay on the coordinator: more where there is less evidence."""
+    if interactions / items < THIN:
+        return THIN_DROPOUT, THIN_DECAY
+    return SequenceMethod().dropout, SequenceLearning().decay
+
+
 def sequence_mix(interactions: float, items: int) -> SequenceScoring:
     """How both parts add up before anybody has measured it."""
     evidence = interactions / items
@@ -343,9 +358,10 @@ def _open(expected: Expected) -> Recipe:
     row_clip = _row_bound(cohort)
     refusal = sequence_refusal(total, expected.items, None)
     targets, decoys = sequence_sample(expected.items)
+    dropout, _ = sequence_care(expected.interactions, expected.items)
     sequence = SequenceMethod(
         dim=sequence_dim(expected.interactions, expected.items), targets=targets, decoys=decoys,
-        scale=round(row_clip / USUAL_ROW, 3),
+        dropout=dropout, scale=round(row_clip / USUAL_ROW, 3),
     )  # fmt: skip
     mix = sequence_mix(expected.interactions, expected.items)
     settings = _settings(
@@ -405,6 +421,8 @@ def _open(expected: Expected) -> Recipe:
             "sequence.rounds": "round.total",
             "scoring.sequence": "how both parts add up; measure, and set what your data wants",
         }
+        if settings.sequence.decay == THIN_DECAY:
+            why["sequence.decay"] = "more than usual: an item is touched less than four times"
     return Recipe(settings, why, None, sequence_in_words(refusal, total), TREND_ON)
 
 
@@ -429,15 +447,18 @@ def _settings(
             score_cap=SCORE_CAP,
             lowest=LOWEST,
         ),
-        sequence=_sequence_learning(method, limits.total),
+        sequence=_sequence_learning(expected, method, limits.total),
         scoring=scoring,
         enrolment=Enrolment(wait_steps=privacy.separation),
     )
 
 
-def _sequence_learning(method: SolveMethod, rounds: int) -> SequenceLearning:
+def _sequence_learning(expected: Expected, method: SolveMethod, rounds: int) -> SequenceLearning:
     """The schedule ends with the task; the default where the part is off."""
-    return SequenceLearning(rounds=rounds) if method.sequence is not OFF else SequenceLearning()
+    if method.sequence is OFF:
+        return SequenceLearning()
+    _, decay = sequence_care(expected.interactions, expected.items)
+    return SequenceLearning(rounds=rounds, decay=decay)
 
 
 def _pace(

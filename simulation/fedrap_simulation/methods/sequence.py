@@ -22,6 +22,7 @@ from fedrap_coordinator.privacy.recipe import (
     ADAPT,
     DECOYS,
     TARGETS,
+    sequence_care,
     sequence_dim,
     sequence_sample,
     solve_dim,
@@ -116,7 +117,7 @@ class Sequence:
 
     name: str = "sequence"
     mixed: bool = False  # with the scores of `solve`
-    capacity: bool = True  # k, targets and decoys follow the data, as `init` has them
+    capacity: bool = True  # what `init` derives from sizes follows the data, as it has it
     method: SequenceMethod = METHOD
     learning: SequenceLearning = SequenceLearning()  # noqa: RUF009
     schedule: Schedule = SCHEDULE
@@ -224,11 +225,15 @@ class Sequence:
             dim = sequence_dim(len(task.train.items), task.items)
             targets, decoys = sequence_sample(task.items)
             method = msgspec.structs.replace(method, dim=dim, targets=targets, decoys=decoys)
+            if method.dropout == METHOD.dropout:
+                method = msgspec.structs.replace(method, dropout=_care(task)[0])
         return for_order(method, task.ordered)
 
     def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel[SequenceItems]:
         method, rounds = self._for(task), self.schedule.rounds
         learning = msgspec.structs.replace(self.learning, rounds=rounds)
+        if self.capacity and learning.decay == SequenceLearning().decay:
+            learning = msgspec.structs.replace(learning, decay=_care(task)[1])
 
         def learn() -> SequenceItems:
             releases = run_sequence_rounds(
@@ -241,6 +246,10 @@ class Sequence:
             return items
 
         return _SHELF.get((task, method, learning, self.schedule, seed), learn)
+
+
+def _care(task: Task) -> tuple[float, float]:
+    return sequence_care(len(task.train.items), task.items)
 
 
 def for_order(method: SequenceMethod, ordered: bool) -> SequenceMethod:

@@ -185,12 +185,13 @@ def test_numbers_out_of_range_are_refused(bad: Expected) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "items", "history", "dims", "sample", "solve"),
+    ("devices", "items", "history", "dims", "sample", "care", "solve"),
     [
-        (6040, 3706, 165, (64, 128), (100, 4), 4.0),  # ml-1m
-        (943, 1682, 105, (64, 64), (38, 1), 8.0),  # ml-100k
-        (1372, 7957, 17, (128, 64), (100, 4), 32.0),  # amazon-video
-        (100_000, 150_000, 50, (64, 64), (100, 4), 8.0),  # more than a device is asked to fetch
+        (6040, 3706, 165, (64, 128), (100, 4), (0.2, 0.2), 4.0),  # ml-1m
+        (943, 1682, 105, (64, 64), (38, 1), (0.2, 0.2), 8.0),  # ml-100k
+        (1372, 7957, 17, (128, 64), (100, 4), (0.5, 0.6), 16.0),  # amazon-video
+        # more than a device is asked to fetch
+        (100_000, 150_000, 50, (64, 64), (100, 4), (0.2, 0.2), 8.0),
     ],
 )
 def test_the_size_of_both_parts_follows_what_there_is_to_learn_from(
@@ -199,6 +200,7 @@ def test_the_size_of_both_parts_follows_what_there_is_to_learn_from(
     history: float,
     dims: tuple[int, int],
     sample: tuple[int, int],
+    care: tuple[float, float],
     solve: float,
 ) -> None:
     settings = derive(Expected(devices, items, None, history)).settings
@@ -208,4 +210,5 @@ def test_the_size_of_both_parts_follows_what_there_is_to_learn_from(
     assert mix is not None
     assert (settings.method.dim, part.dim) == dims
     assert (part.targets, part.decoys) == sample
+    assert (part.dropout, settings.sequence.decay) == care
     assert (mix.solve, mix.kappa, mix.adapt) == (solve, 1.0, 0.25)

@@ -62,7 +62,11 @@ def test_k_follows_the_data_unless_it_is_said() -> None:
     task = planted_split().validation
     assert isinstance(ALONE, Sequence)
     assert ALONE._for(task).dim == 16
-    assert replace(ALONE, capacity=True)._for(task).dim == 64
+    grown = replace(ALONE, capacity=True)._for(task)
+    assert grown.dim == 64
+    assert grown.dropout == 0.2  # 19 touches of a usual item
+    thin = task.some(np.arange(30))
+    assert replace(ALONE, capacity=True)._for(thin).dropout == 0.5
 
 
 def test_settings_are_reached_by_name() -> None:
