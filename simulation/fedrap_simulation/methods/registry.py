@@ -118,16 +118,18 @@ def _changed(method: Method, key: str, value: Any) -> Method:
 
 
 def _inside(part: Any, name: str, value: Any, key: str) -> Any:
-    if not hasattr(part, name):
+    head, _, rest = name.partition(".")
+    if not hasattr(part, head):
         raise BadData(f"there is no setting {key!r}")
-    new = _converted(getattr(part, name), value, key)
+    old = getattr(part, head)
+    new = _inside(old, rest, value, key) if rest else _converted(old, value, key)
     if isinstance(part, msgspec.Struct):
-        raw = msgspec.to_builtins(part) | {name: new}
+        raw = msgspec.to_builtins(part) | {head: msgspec.to_builtins(new)}
         try:
             return msgspec.convert(raw, type(part))
         except msgspec.ValidationError as error:
             raise BadData(f"{key}={value}: {error}") from error
-    return replace(part, **{name: new})
+    return replace(part, **{head: new})
 
 
 def _converted(old: Any, value: Any, key: str) -> Any:

@@ -75,5 +75,12 @@ def test_settings_are_reached_by_name() -> None:
     assert made.mixed
     assert made.method.targets == 100
     assert made.settings["solve"]["schedule"]["rounds"] == 40
+    within = make_method(
+        "fedrap-trend", {"ours.schedule.rounds": "40", "ours.solve.method.dim": "8"}
+    )
+    assert within.settings["ours"]["schedule"]["rounds"] == 40
+    assert within.settings["ours"]["solve"]["method"]["dim"] == 8
+    with pytest.raises(BadData, match=r"ours\.solve\.nothing"):
+        make_method("fedrap-trend", {"ours.solve.nothing": "1"})
     with pytest.raises(BadData, match=r"method\.dropout=1\.5"):
         make_method("sequence", {"method.dropout": "1.5"})
