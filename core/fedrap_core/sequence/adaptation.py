@@ -70,27 +70,20 @@ def expected_rows(items: SequenceItems | SequenceRows, queries: Matrix) -> Matri
     top = np.full(len(queries), -np.inf)  # (T,)
     total, pulled = np.zeros(len(queries)), np.zeros(queries.shape)
     for start in range(0, items.size, _BLOCK):
-        rows, scales, bias = _block(items, slice(start, start + _BLOCK))
-        scores = asked @ rows.T  # (T, <=_BLOCK)
-        scores *= scales
-        scores += bias
+        rows, bias = _block(items, slice(start, start + _BLOCK))
+        scores = asked @ rows.T + bias  # (T, <=_BLOCK)
         peak = np.maximum(top, scores.max(axis=1))
         left = np.exp(top - peak)  # of what was added up before
         scores -= peak[:, None].astype(np.float32)
         chances = np.exp(scores, out=scores)
         total = left * total + chances.sum(axis=1, dtype=np.float64)
-        chances *= scales
         pulled = left[:, None] * pulled + chances @ rows
         top = peak
     return np.asarray(pulled / total[:, None])
 
 
-def _block(
-    items: SequenceItems | SequenceRows, part: slice
-) -> tuple[Singles, Singles | np.float32, Singles]:
-    """Rows before their scales, the scales, and b: few queries are scaled sooner than the rows."""
+def _block(items: SequenceItems | SequenceRows, part: slice) -> tuple[Singles, Singles]:
     if isinstance(items, SequenceItems):
-        rows, bias = items.outputs[part], items.bias[part]
-        return rows.astype(np.float32), np.float32(1.0), bias.astype(np.float32)
-    kept = items.outputs
-    return kept.values[part].astype(np.float32), kept.scales[part], items.bias[part]
+        return items.outputs[part].astype(np.float32), items.bias[part].astype(np.float32)
+    rows = items.outputs
+    return rows.values[part] * rows.scales[part, None], items.bias[part]
