@@ -2,7 +2,8 @@
 
 `run_rounds` and `run_sequence_rounds` ask what a part can learn. Here everything is in force that
 an operator has beside it: bounds on rows and on their steps, the cap on scores, support below which
-an item is not recommended. Devices come in turns, everybody as often as K allows.
+an item is not recommended. Devices come in turns, at most K times each: one window, after which the
+coordinator would go on.
 """
 
 from __future__ import annotations
@@ -38,6 +39,13 @@ class TaskReleased:
     withheld: npt.NDArray[np.bool_]  # (m,) items that too few devices stand behind
 
 
+def schedule_of(users: int, settings: Settings) -> Schedule:
+    """As many rounds as the task plans and K allows, each of as many devices as b leaves."""
+    rule, limits = settings.privacy, settings.round
+    cohort = max(1, min(limits.max_updates, users // rule.separation))
+    return Schedule(rounds=min(limits.total, rule.cap * users // cohort), part=cohort / users)
+
+
 def run_task_rounds(
     histories: Histories, items: int, settings: Settings, seed: int
 ) -> Iterator[TaskReleased]:
@@ -46,7 +54,7 @@ def run_task_rounds(
     Raises:
         ValueError: the settings have noise, or another method than `solve`.
     """
-    method, rule, limits = settings.method, settings.privacy, settings.round
+    method, rule = settings.method, settings.privacy
     if rule.noise or not isinstance(method, SolveMethod):
         raise ValueError("rounds of a whole task run `solve` without noise")
     users = len(histories)
@@ -57,7 +65,7 @@ def run_task_rounds(
         density=max(1e-9, float(known.lengths.mean()) / items),
     )
     row_clip = rule.row_clip or np.inf
-    schedule = Schedule(rounds=limits.total, part=limits.max_updates / users)
+    schedule = schedule_of(users, settings)
     rng = np.random.default_rng([seed, 0x7A5])
     spread = rng.normal(0.0, learning.spread, (items, method.dim))
     state = Learner(publish_rows(spread, schedule))

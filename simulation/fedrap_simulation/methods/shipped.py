@@ -39,7 +39,7 @@ from fedrap_simulation.engine.sequence_rounds import (
 )
 from fedrap_simulation.engine.solve_rounds import upload_bytes
 from fedrap_simulation.engine.solve_scoring import derive_users, once
-from fedrap_simulation.engine.task_rounds import TaskReleased, run_task_rounds
+from fedrap_simulation.engine.task_rounds import TaskReleased, run_task_rounds, schedule_of
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.protocol import Cost, Fitted, OnProgress, Scores
 from fedrap_simulation.methods.sequence import SequenceFitted, for_order
@@ -87,9 +87,10 @@ class Shipped:
     def fit(self, task: Task, seed: int, on_progress: OnProgress) -> ShippedFitted:
         """All rounds of the task, then every user's own view."""
         settings, last = settings_for(task, self.file), None
+        rounds = schedule_of(task.users, settings).rounds
         for released in run_task_rounds(task.train, task.items, settings, seed):
             last = released
-            done = released.step / settings.round.total
+            done = released.step / rounds
             on_progress(done, f"{self.name} round {released.step}")
         assert last is not None
         return _viewed(task, settings, last)
@@ -101,11 +102,11 @@ def settings_for(task: Task, file: str = "") -> Settings:
     With `file` what stands there, but for sizes that `init` would have been told.
 
     Raises:
-        BadData: the file is none, or has noise or a method that is not `solve`.
+        BadData: the file is none, has noise, a method that is not `solve`, or too large rounds.
     """
     mean = float(once(task.train, task.items)[0].lengths.mean())
     if file:
-        made = _read(file)
+        made = _read(file, task.users)
     else:
         made = derive(Expected(task.users, task.items, None, max(1.0, mean))).settings
     method, scoring = made.method, made.scoring
@@ -120,7 +121,7 @@ def settings_for(task: Task, file: str = "") -> Settings:
     return msgspec.structs.replace(made, method=method, scoring=scoring)
 
 
-def _read(file: str) -> Settings:
+def _read(file: str, users: int) -> Settings:
     try:
         found = load(Path(file), {})
     except ConfigError as error:
@@ -132,6 +133,12 @@ def _read(file: str) -> Settings:
         )
     if not isinstance(found.method, SolveMethod):
         raise BadData(f"{file} learns by another method; fedrap-init runs solve")
+    able, least = users // found.privacy.separation, found.round.min_updates
+    if able < least:
+        raise BadData(
+            f"{file} abandons rounds of fewer than {least} updates (round.min_updates), and of"
+            f" {users} devices here {able} may join one at a time"
+        )
     return found
 
 
@@ -139,7 +146,7 @@ def _viewed(task: Task, settings: Settings, released: TaskReleased) -> ShippedFi
     method, scoring = settings.method, settings.scoring
     assert isinstance(method, SolveMethod)
     assert isinstance(scoring, Scoring)
-    rounds, train = settings.round.total, once(task.train, task.items)[0]
+    rounds, train = released.step, once(task.train, task.items)[0]
     up, down = upload_bytes(train, method.dim), float(task.items * (method.dim + 4))
     zeros = float(np.mean(released.common == 0.0))
     alone = msgspec.structs.replace(scoring, sequence=OFF, trend=OFF)

@@ -12,7 +12,7 @@ import pytest
 from fedrap_coordinator.privacy.recipe import Expected, derive
 from fedrap_coordinator.settings import Settings
 from fedrap_core.plan import OFF, SolveMethod, sequence_of
-from fedrap_simulation.engine.task_rounds import TaskReleased, run_task_rounds
+from fedrap_simulation.engine.task_rounds import TaskReleased, run_task_rounds, schedule_of
 from tests.simulation.methods.planted import planted_split
 
 TASK = planted_split().test
@@ -79,6 +79,26 @@ def test_a_plan_without_the_sequence_part_has_none() -> None:
     these = settings()
     plain = msgspec.structs.replace(these.method, sequence=OFF)
     assert released(msgspec.structs.replace(these, method=plain))[-1].sequence is None
+
+
+@pytest.mark.parametrize(
+    ("users", "most", "total", "rounds", "cohort"),
+    [
+        (6040, 604, 100, 100, 604),  # as `init` plans for ml-1m
+        (943, 94, 100, 100, 94),
+        (1000, 100, 5000, 100, 100),  # a task that goes on: K = 10 are spent after 100 rounds
+        (300, 2000, 100, 20, 150),  # made for more devices than there are: b = 2 leaves half
+    ],
+)
+def test_nobody_takes_part_more_than_k_times_or_twice_in_a_row(
+    users: int, most: int, total: int, rounds: int, cohort: int
+) -> None:
+    these = settings(min_support=0.0)
+    limits = msgspec.structs.replace(
+        these.round, max_updates=most, min_updates=min(most, 20), total=total
+    )
+    planned = schedule_of(users, msgspec.structs.replace(these, round=limits))
+    assert (planned.rounds, round(planned.part * users)) == (rounds, cohort)
 
 
 def test_noise_is_refused() -> None:

@@ -108,6 +108,7 @@ def test_an_operator_s_file_finds_planted_tastes_with_all_that_protects(small: S
             "fedrap-init runs without",
         ),
         (SMALL.replace("total = 30", "totl = 30"), "totl"),
+        (SMALL.replace("= 20", "= 150").replace("= 50", "= 150"), "of 200 devices here 100 may"),
         ('[method]\nname = "paper"\n[privacy]\nnoise = 0.0\n', "fedrap-init runs solve"),
     ],
 )
