@@ -142,7 +142,7 @@ class SolveMethod(
     tag="solve",
     tag_field="name",
 ):
-    """The device's side of `solve`: least-squares problems, prefixes.py holds the formulas.
+    """The device's side of `solve`: least squares; formulas in solve/device_share.py.
 
     Where the order of a history means nothing, set order 0.
     """

@@ -72,11 +72,13 @@ MOST_DOWNLOAD = 16_000_000  # bytes of it that a device is asked to fetch
 # alone .0277 and .0346); lastfm-2k (5.2, no order, so dropout .5 anyway) .1391 and .1496, .1414 and
 # .1485; ml-100k (60), decay .4 and 1, .1310 beside `solve` becomes .1290 and .1254.
 THIN, THIN_DROPOUT, THIN_DECAY = 4.0, 0.5, 0.6
-# k of `solve` where nothing drowns it. In the mixture, validation: 64, 128, 192 have .0655, .0677,
-# .0660 on amazon-video (7,957 items, three seeds), .1482, .1496, .1483 on lastfm-2k (17,612, one
-# seed, no order); on ml-100k and ml-1m it stays what it was measured with. Half of C at zero costs
-# nothing there (.0671 and .1484 without zeros).
-LARGE_CATALOGUE = 5_000
+# k of `solve` where nothing drowns it: validation, one seed, with 128 and 256, alone unless said.
+# citeulike-a (16,980 items) .117 and .145; tafeng (23,554) .0547 and .0587, .0644 and .0681 where
+# D borrows with rho 10; amazon-sports (18,357) .0273 and .0280; lastfm-2k (17,612) .1434 and .1414,
+# in the mixture .1496 and .1509. 64, 128, 192 have .0655, .0677, .0660 on amazon-video (7,957
+# items, three seeds, mixed), 128 and 256 .0692 and .0680 (one seed); ml-100k and ml-1m stay what
+# they were measured with. Half of C at zero costs nothing there (.0671 and .1484 without zeros).
+SOLVE_DIMS = ((10_000, 2 * LARGE_DIM), (5_000, LARGE_DIM))  # items from which on, and k
 # What `solve` counts beside it, by interactions of a usual item: the best of 0, 1, 2, 4, 8, 16, 32
 # on validation was 4 on ml-1m (270), 4 to 8 on ml-100k (60), 16 on amazon-video (3) and 16 to 32 on
 # amazon-sports (6); without order, which `init` does not know of, 8 on lastfm-2k (5) and 1 to 4 on
@@ -221,9 +223,11 @@ def sequence_dim(interactions: float, items: int) -> int:
 
 
 def solve_dim(items: int) -> int:
-    """k of `solve` without noise: more where the catalogue is larger."""
-    fits = (LARGE_DIM + 4) * items <= MOST_DOWNLOAD
-    return LARGE_DIM if items >= LARGE_CATALOGUE and fits else LARGE_DIM // 2
+    """k of `solve` without noise: the largest that pays in such a catalogue and can be fetched."""
+    for least, dim in SOLVE_DIMS:
+        if items >= least and (dim + 4) * items <= MOST_DOWNLOAD:
+            return dim
+    return LARGE_DIM // 2
 
 
 def sequence_sample(items: int) -> tuple[int, int]:
@@ -403,7 +407,7 @@ def _open(expected: Expected) -> Recipe:
         "privacy.separation": "b: never in two consecutive rounds",
         "privacy.cap": "K: rounds that one device joins in any window; more brought nothing",
         "privacy.window_days": "then K renews",
-        "method.dim": "k: numbers per item, twice as many from 5,000 items on",
+        "method.dim": "k: numbers per item, more from 5,000 and from 10,000 items on",
         "method.trend": "what was touched lately: `trending(n)`, and scores where [scoring] has it",
         "learning.eta": "0.1 and the share of the devices in a round",
         "learning.decay": "a fifth of that in the last round",

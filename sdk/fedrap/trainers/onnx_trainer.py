@@ -124,7 +124,8 @@ Matrix = npt.NDArray[np.float64]
 SOLVE = "solve_v1.onnx"
 PAPER = "paper_v1.onnx"
 SEQUENCE = "sequence_v1.onnx"
-SOLVE_TOGETHER = 64  # devices in one run
+SOLVE_TOGETHER = 64  # devices in one run, up to k 64
+_GRAMS = SOLVE_TOGETHER * 64 * 64  # numbers of x x' in one run: with k 256 four devices, not 64
 TRAIN_TOGETHER = 16
 MOST_STEPS = 64
 PRECISION = 2e-6  # bounds the error of x, and of a gradient over the norm of x
@@ -184,7 +185,9 @@ class OnnxTrainer:
     def solve(self, problems: Sequence[ShareProblem]) -> list[LocalShare]:
         """Each device's share of a round of `solve`; raises like `Trainer.solve`."""
         shares: dict[int, LocalShare] = {}
-        for places in chunks(problems, share_size, SOLVE_TOGETHER):
+        dim = max((len(problem.base) for problem in problems), default=1)
+        together = max(1, min(SOLVE_TOGETHER, _GRAMS // dim**2))
+        for places in chunks(problems, share_size, together):
             for release, group in self._by_release(problems, places):
                 found = _solve([problems[place] for place in group], release)
                 shares.update(zip(group, found, strict=True))

@@ -67,12 +67,94 @@ def solve_users(starts: Ints, items: Ints, weights: Floats, common: Matrix, base
     return users
 
 
+@compiled()
+def weights_of_rows(gram: Matrix, weights: Floats, system: Matrix) -> Floats:
+    """y with (base + R'AR)^-1 R'a = base^-1 R'y, R the first rows that `gram` is of: (n,).
+
+    y = S(I + S·R base^-1 R'·S)^-1 S·1 with S = sqrt(A): n x n instead of k x k.
+    """
+    count = len(weights)
+    found = np.sqrt(weights)
+    for p in range(count):
+        for q in range(p + 1):
+            system[p, q] = gram[p, q] * found[p] * found[q]
+        system[p, p] += 1.0
+    factor_and_solve(system[:count, :count], found)
+    for p in range(count):
+        found[p] *= np.sqrt(weights[p])
+    return found
+
+
+@compiled()
+def short_share(
+    own: Matrix,
+    behind: Matrix,
+    alpha: float,
+    share: float,
+    asked: int,
+    beta: float,
+    gamma: float,
+    fade: float,
+    rows: Singles,
+    triangle: Singles,
+) -> None:
+    """`make_shares` of a device with k items or fewer: all lies in the span of its rows.
+
+    `own` R and `behind` R base^-1 are (n, k), oldest first; every x is behind'y with y (n,).
+    """
+    count, dim = own.shape
+    gram, system = np.zeros((count, count)), np.zeros((count, count))
+    for p in range(count):
+        for q in range(p + 1):
+            total = 0.0
+            for r in range(dim):
+                total += own[p, r] * behind[q, r]
+            gram[p, q] = total
+            gram[q, p] = total
+    parts, outer = np.zeros((count, count)), np.zeros((count, count))  # of g_j, of x x'
+    for p in range(count - asked, count):
+        weights = np.empty(p)
+        for q in range(p):
+            weights[q] = alpha * (gamma + beta * fade ** (p - 1 - q))
+        mixed = weights_of_rows(gram, weights, system)  # x_t
+        missed = (np.sum(mixed * gram[p, :p]) - 1.0) * share * alpha * count / asked
+        for q in range(p):
+            parts[p, q] += missed * mixed[q]
+            for r in range(p):
+                outer[q, r] += share / asked * mixed[q] * mixed[r]
+    mixed = weights_of_rows(gram, np.full(count, alpha), system)  # x
+    for p in range(count):
+        missed = (np.sum(mixed * gram[p]) - 1.0) * (1.0 - share) * alpha
+        for q in range(count):
+            parts[p, q] += missed * mixed[q]
+            outer[p, q] += (1.0 - share) * mixed[p] * mixed[q]
+    half = np.zeros((count, dim))  # outer · behind
+    for p in range(count):
+        row = np.zeros(dim)
+        for q in range(count):
+            for r in range(dim):
+                row[r] += parts[p, q] * behind[q, r]
+                half[p, r] += outer[p, q] * behind[q, r]
+        for r in range(dim):
+            rows[p, r] = row[r]
+    place = 0
+    for q in range(dim):
+        line = np.zeros(dim - q)
+        for p in range(count):
+            for r in range(q, dim):
+                line[r - q] += behind[p, q] * half[p, r]
+        for r in range(dim - q):
+            triangle[place + r] = line[r]
+        place += dim - q
+
+
 @compiled(parallel=True)
 def make_shares(
     starts: Ints,
     items: Ints,
     common: Matrix,
     base: Matrix,
+    behind: Matrix,
     alpha: float,
     order: float,
     prefixes: int,
@@ -82,7 +164,8 @@ def make_shares(
 ) -> tuple[Singles, Singles]:
     """Rows g_j of every entry (n, k) and the triangle of every device (U, k(k+1)/2).
 
-    Formulas: fedrap_core/prefixes.py. Histories are oldest first, each item once, all weights 1.
+    `behind` is C base^-1, (m, k).
+    Formulas: core/solve/device_share.py. Histories are oldest first, each item once, weights 1.
     """
     count, dim = len(starts) - 1, common.shape[1]
     rows = np.zeros((len(items), dim), dtype=np.float32)
@@ -93,6 +176,12 @@ def make_shares(
         length = end - first
         asked = min(prefixes, length - 1) if order > 0.0 else 0  # T
         share = order if asked > 0 else 0.0  # phi
+        if length <= dim:  # n x n systems are smaller than k x k
+            own, theirs = common[items[first:end]], behind[items[first:end]]
+            short_share(
+                own, theirs, alpha, share, asked, beta, gamma, fade, rows[first:end], triangles[i]
+            )
+            continue
         lasting, fading = np.zeros((dim, dim)), np.zeros((dim, dim))
         lasting_sum, fading_sum = np.zeros(dim), np.zeros(dim)
         system, user = np.zeros((dim, dim)), np.zeros(dim)

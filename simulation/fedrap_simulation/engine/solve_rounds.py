@@ -118,6 +118,7 @@ def sum_shares(
     from `int8_seed`.
     """
     base = method.w0 * common.T @ common + method.ridge * np.eye(method.dim)  # (k, k)
+    behind = np.ascontiguousarray(np.linalg.solve(base, common.T).T)  # (m, k)
     total = np.zeros_like(common)  # (m, k)
     triangle = np.zeros(packed_size(method.dim))
     touches = np.zeros(len(common))
@@ -128,6 +129,7 @@ def sum_shares(
             part.items,
             common,
             base,
+            behind,
             method.alpha,
             method.order,
             method.prefixes,

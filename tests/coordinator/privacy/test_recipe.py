@@ -190,7 +190,9 @@ def test_numbers_out_of_range_are_refused(bad: Expected) -> None:
         (6040, 3706, 165, (64, 128), (100, 4), (0.2, 0.2), 4.0),  # ml-1m
         (943, 1682, 105, (64, 64), (38, 1), (0.2, 0.2), 8.0),  # ml-100k
         (1372, 7957, 17, (128, 64), (100, 4), (0.5, 0.6), 16.0),  # amazon-video
-        # more than a device is asked to fetch
+        (20_256, 23_554, 32, (256, 128), (100, 4), (0.2, 0.2), 8.0),  # tafeng
+        # more than a device is asked to fetch, of the one part and of both
+        (100_000, 80_000, 50, (128, 64), (100, 4), (0.2, 0.2), 8.0),
         (100_000, 150_000, 50, (64, 64), (100, 4), (0.2, 0.2), 8.0),
     ],
 )

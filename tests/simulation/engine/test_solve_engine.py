@@ -40,9 +40,9 @@ def some_histories(seed: int, users: int = 12, repeats: bool = False) -> Histori
     return Histories(np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(lists))
 
 
-def some_items(seed: int) -> CommonItems:
+def some_items(seed: int, dim: int = DIM) -> CommonItems:
     rng = np.random.default_rng(seed)
-    return CommonItems(1, quantize_rows(rng.normal(0.0, 0.3, (ITEMS, DIM))))
+    return CommonItems(1, quantize_rows(rng.normal(0.0, 0.3, (ITEMS, dim))))
 
 
 def taps(histories: Histories, user: int) -> History:
@@ -57,7 +57,7 @@ def reference(
     clip: float,
     row_clip: float | None = None,
 ) -> RoundSum:
-    total = Accumulator(ITEMS, DIM, clip, row_clip)
+    total = Accumulator(ITEMS, method.dim, clip, row_clip)
     for user in range(len(histories)):
         problem = pose_round(common, common.gram(), taps(histories, user), method)
         total.add(join_shares(problem, [compute_share(one) for one in problem.problems]).update)
@@ -70,12 +70,14 @@ def reference(
     order=st.sampled_from([0.0, 0.3, 1.0]),
     prefixes=st.integers(0, 40),
     clip=st.sampled_from([1e5, 2.0]),
+    dim=st.sampled_from([DIM, 36, 60]),  # histories are longer, some shorter, all shorter
+    gamma=st.sampled_from([0.1, 0.0]),
 )
 def test_a_round_sums_to_what_the_core_sums(
-    seed: int, order: float, prefixes: int, clip: float
+    seed: int, order: float, prefixes: int, clip: float, dim: int, gamma: float
 ) -> None:
-    histories, common = some_histories(seed), some_items(seed)
-    method = SolveMethod(dim=DIM, order=order, prefixes=prefixes)
+    histories, common = some_histories(seed), some_items(seed, dim)
+    method = SolveMethod(dim=dim, order=order, prefixes=prefixes, gamma=gamma)
     found = sum_shares(histories, common.items.to_float().astype(np.float64), method, clip=clip)
     known = reference(histories, common, method, clip)
     np.testing.assert_array_equal(found.rows, known.rows)
