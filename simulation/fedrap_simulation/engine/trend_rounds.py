@@ -1,5 +1,8 @@
 """What rounds say was touched lately, all at once; core/fedrap_core/trend.py has the formulas.
 
+Where all are asked at one moment it is one vector; where each is asked at the own end, the vector
+that a device had by then.
+
 A touch at time s that its device tells in a round at time t is 2^-((t - s)/half) there, and has
 faded to 2^-((now - s)/half) by now, whichever round it was: so T_j is the sum of that over touches,
 each as often as its device took part within the five half-lives in which it is still told. In W_j
@@ -14,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.plan import DAY
-from fedrap_core.trend import FADED, USUAL, TrendState
-from fedrap_simulation.data.interactions import Histories, Numbers
+from fedrap_core.trend import FADED, USUAL, TrendState, trend_of_items
+from fedrap_simulation.data.interactions import Histories, Numbers, Rows
+from fedrap_simulation.engine.compiled import Singles
 
 Vector = npt.NDArray[np.float64]
 
@@ -50,6 +54,55 @@ def told_at_once(
         return np.bincount(train.items, 2.0 ** (-days / half), minlength=items).astype(np.float64)
 
     return TrendState(faded(half_days), 0.0, now, faded(USUAL * half_days))
+
+
+@dataclass(frozen=True, eq=False)
+class DailyTrends:
+    """t as each user's device had it: of the release at the last midnight before the user was seen.
+
+    Every touch of the days before is in it, told once in its own moment; none of that very day.
+    """
+
+    items: Rows  # (n,) of all touches
+    times: Numbers  # (n,) ascending
+    midnights: Numbers  # (U,) of each user's release
+    size: int  # m
+    half_days: float
+    contrast: float
+
+    def of(self, users: Rows) -> Singles:
+        """t: (len(users), m)."""
+        found = np.zeros((len(users), self.size), dtype=np.float32)
+        touches, usual = np.zeros(self.size), np.zeros(self.size)  # T and W as of `at`
+        done, at, trend = 0, -np.inf, np.zeros(self.size, dtype=np.float32)
+        for row in np.argsort(self.midnights[users], kind="stable"):
+            now = self.midnights[users[row]]
+            if now > at:
+                end = int(np.searchsorted(self.times, now, side="left"))
+                since, age = (now - at) / DAY, (now - self.times[done:end]) / DAY
+                for total, half in ((touches, self.half_days), (usual, USUAL * self.half_days)):
+                    new = np.bincount(self.items[done:end], 2.0 ** (-age / half), self.size)
+                    total *= 2.0 ** (-since / half)
+                    total += new
+                state = TrendState(touches, 0.0, now, usual, self.contrast)
+                known = trend_of_items(state)
+                trend = np.zeros(self.size, dtype=np.float32)
+                if known is not None:
+                    trend = known.astype(np.float32)
+                done, at = end, now
+            found[row] = trend
+        return found
+
+
+def daily_trends(
+    train: Histories, times: Numbers, items: int, half_days: float, contrast: float
+) -> DailyTrends:
+    """Of histories with times in seconds since 1970."""
+    order = np.argsort(times, kind="stable")
+    seen = np.full(len(train), -np.inf)
+    np.maximum.at(seen, train.owners, times)
+    midnights = np.floor(seen / DAY) * DAY
+    return DailyTrends(train.items[order], times[order], midnights, items, half_days, contrast)
 
 
 def draw_participations(

@@ -27,8 +27,10 @@ from fedrap_simulation.evaluation.runner import Evaluation, Request, Tell
 
 SETS = ("ml-100k", "ml-1m", "amazon-video", "amazon-sports", "tafeng", "lastfm-2k", "citeulike-a")
 SIMPLE = ("popularity", "popularity-recent", "itemknn", "ease", "ials",
-          "itemknn-recency", "ease-recency", "markov", "transitions", "slist", "stan")  # fmt: skip
-OURS = ("fedrap", "fedrap-sequence")
+          "itemknn-recency", "ease-recency", "markov", "transitions", "slist", "stan",
+          "itemknn-lately")  # fmt: skip
+OURS = ("fedrap", "fedrap-sequence", "fedrap-trend")
+BY_TIME = ("popularity-recent", "itemknn-lately", "fedrap-trend")
 BY_ORDER = ("itemknn-recency", "ease-recency", "markov", "transitions", "slist", "stan")
 LEAST = 10
 WHOLE = 12_000  # items up to which methods with a weight for each pair of items are run
@@ -103,7 +105,7 @@ def methods_for(data: Interactions, request: BenchmarkRequest) -> tuple[list[str
 def _why_not(name: str, data: Interactions) -> str | None:
     if name in BY_ORDER and data.time is None:
         return "the set has no order"
-    if name == "popularity-recent" and not are_real(data):
+    if name in BY_TIME and not are_real(data):
         return "times are no times"
     if name in PAIRS and len(data.items) > WHOLE:
         return f"a weight for each pair of {len(data.items):,} items"

@@ -53,6 +53,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     "ease": _module("baselines.ease", "Ease"),
     "ials": _module("baselines.ials", "Ials"),
     "itemknn-recency": _module("baselines.recency", "ITEMKNN_RECENCY"),
+    "itemknn-lately": _module("baselines.lately", "Lately"),
     "ease-recency": _module("baselines.recency", "EASE_RECENCY"),
     "ials-recency": _module("baselines.recency", "IALS_RECENCY"),
     "markov": _module("baselines.transitions", "MARKOV"),

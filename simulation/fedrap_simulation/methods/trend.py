@@ -11,7 +11,8 @@ trend alone among the others. A moment has few answers, so where the task has ea
 votes count, too, as those of devices would that were asked again and again; and the candidates are
 few and far apart, for the best of hundreds is the luckiest one. A vote is for the list that is
 seen, NDCG@10: gains without end are decided by where the many items lie that nobody will ever see.
-Without times that can be compared between users there is no trend.
+Where each user is asked at the own end, a device has the trend of the last midnight before it was
+seen. Without times that can be compared between users there is no trend.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fedrap_core.plan import SequenceScoring
-from fedrap_core.trend import trend_of_items
+from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Rows
 from fedrap_simulation.engine.trend_rounds import (
     Reports,
     draw_participations,
     sum_of_rounds,
-    told_at_once,
 )
 from fedrap_simulation.evaluation.metrics import BLOCK_CELLS, gains, measure
 from fedrap_simulation.evaluation.task import Task
+from fedrap_simulation.methods.lately import SameForAll, Trends, told_in_time
 from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores, no_progress
 from fedrap_simulation.methods.sequence import (
     FEDRAP_SEQUENCE,
@@ -49,6 +50,9 @@ from fedrap_simulation.methods.tuning import require_validation
 HALVES: Several[float] = (7.0, 3.0, 14.0)  # days
 CONTRASTS: Several[float] = (0.0, 0.5, 0.7, 0.9)
 WEIGHTS: Several[float] = (1.0, 4.0, 16.0, 64.0)  # the last: all others break ties
+# Where each is asked at the own end votes are enough for more, and yesterday is told already.
+DAILY_HALVES: Several[float] = (1.0, 0.5, 2.0, 7.0)
+DAILY_WEIGHTS: Several[float] = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 Shape = tuple[float, float]  # half-life, contrast
 ALONE = SequenceScoring(solve=0.0, sequence=0.0, kappa=0.0)
 
@@ -58,18 +62,18 @@ class TrendFitted:
     """The other parts as they were fitted, and t."""
 
     ours: SequenceFitted
-    trend: npt.NDArray[np.float32]  # (m,)
+    trends: Trends
     weight: float
 
     @property
     def cost(self) -> Cost:
         """That of the others, and a byte an item."""
         cost = self.ours.cost
-        return replace(cost, bytes_down=cost.bytes_down + len(self.trend) + 4)
+        return replace(cost, bytes_down=cost.bytes_down + self.trends.size + 4)
 
     def scores(self, users: Rows) -> Scores:
         """z: (len(users), m)."""
-        return np.asarray(self.ours.scores(users) + np.float32(self.weight) * self.trend)
+        return np.asarray(self.ours.scores(users) + np.float32(self.weight) * self.trends.of(users))
 
 
 @dataclass(frozen=True)
@@ -102,15 +106,17 @@ class Trend:
         tuned = replace(self, ours=ours)
         if task.times is None:
             return replace(tuned, weight=0.0)
-        shapes = [*product(HALVES, CONTRASTS)]
+        daily = task.asked_at is None
+        shapes = [*product(DAILY_HALVES if daily else HALVES, CONTRASTS)]
+        weights = DAILY_WEIGHTS if daily else WEIGHTS
         candidates: list[Candidate] = [(ours.scoring, (self.half_days, self.contrast), 0.0)]
-        candidates += product((ours.scoring, SOLVE_ALONE), shapes, WEIGHTS)
+        candidates += product((ours.scoring, SOLVE_ALONE), shapes, weights)
         candidates += ((ALONE, shape, 1.0) for shape in shapes)
         moments, votes = (task, *task.earlier), []
         for place, one in enumerate(moments):
             on_progress(0.8 + 0.2 * place / len(moments), f"{self.name}: moment {place + 1}")
             fitted = ours.fit(one, seed, no_progress)
-            trends = {shape: tuned._of(shape).trend(one, seed) for shape in shapes}
+            trends = {shape: tuned._of(shape).trends(one, seed) for shape in shapes}
             votes.append(_votes(fitted, one, voters(one, seed), candidates, trends))
         scoring, shape, weight = candidates[pick_by_votes(np.concatenate(votes, axis=1))]
         words = f"half {shape[0]:g} days, contrast {shape[1]:g}, weight {weight:g}"
@@ -120,27 +126,34 @@ class Trend:
     def _of(self, shape: Shape) -> Self:
         return replace(self, half_days=shape[0], contrast=shape[1])
 
-    def trend(self, task: Task, seed: int) -> npt.NDArray[np.float32]:
-        """t as of the moment of the question, or the end of the data: (m,)."""
-        none = np.zeros(task.items, dtype=np.float32)
-        if task.times is None or not len(task.times):
-            return none
-        now = float(task.times.max()) if task.asked_at is None else task.asked_at
+    def trends(self, task: Task, seed: int) -> Trends:
+        """t as of the moment of the question.
+
+        Raises:
+            BadData: it is told in rounds in time, and everybody is asked at another moment.
+        """
+        if not self.slow or task.times is None or not len(task.times):
+            return told_in_time(task, self.half_days, self.contrast)
+        if task.asked_at is None:
+            raise BadData(f"{self.name}.slow needs one moment for all: --split time")
         rng = np.random.default_rng([seed, 0x7E4D])
-        if self.slow:
-            told = draw_participations(task.train, task.times, now, self.reports, rng)
-            state = sum_of_rounds(
-                task.train, task.times, task.items, self.half_days, now, told, self.reports, rng
-            )
-        else:
-            state = told_at_once(task.train, task.times, task.items, self.half_days, now)
-        found = trend_of_items(replace(state, contrast=self.contrast))
-        return none if found is None else found.astype(np.float32)
+        told = draw_participations(task.train, task.times, task.asked_at, self.reports, rng)
+        state = sum_of_rounds(
+            task.train,
+            task.times,
+            task.items,
+            self.half_days,
+            task.asked_at,
+            told,
+            self.reports,
+            rng,
+        )
+        return SameForAll.of_state(replace(state, contrast=self.contrast), task.items)
 
     def fit(self, task: Task, seed: int, on_progress: OnProgress) -> TrendFitted:
         """The other parts, then what rounds have told by now."""
         ours = self.ours.fit(task, seed, on_progress)
-        return TrendFitted(ours, self.trend(task, seed), self.weight)
+        return TrendFitted(ours, self.trends(task, seed), self.weight)
 
 
 Candidate = tuple[SequenceScoring, Shape, float]  # how the others mix, the trend, its weight
@@ -151,7 +164,7 @@ def _votes(
     task: Task,
     users: Rows,
     candidates: Several[Candidate],
-    trends: dict[Shape, npt.NDArray[np.float32]],
+    trends: dict[Shape, Trends],
 ) -> npt.NDArray[np.float64]:
     """Each user's NDCG@10 under each candidate: (G, len(users)). The parts are scored once."""
     votes = np.empty((len(candidates), len(users)))
@@ -159,10 +172,14 @@ def _votes(
     for start in range(0, len(users), block):
         some = users[start : start + block]
         parts, asked = fitted.parts(some), task.some(some)
+        last: Shape | None = None
+        lately: Scores = np.zeros((1, task.items), dtype=np.float32)
         for place, (mix, shape, weight) in enumerate(candidates):
             scores = parts.mixed(mix)
             if weight:
-                scores = scores + np.float32(weight) * trends[shape]
+                if shape != last:  # one at a time: a block of all of them is half a gigabyte
+                    last, lately = shape, trends[shape].of(some)
+                scores = scores + np.float32(weight) * lately
             ranks = measure(Ready(scores), asked, top=0).full
             votes[place, start : start + block] = gains(ranks)
     return votes

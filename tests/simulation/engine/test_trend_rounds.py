@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedrap_core.model import History
 from fedrap_core.plan import DAY, TrendMethod
 from fedrap_core.sparse import RowPart
-from fedrap_core.trend import TrendState, faded_trend, follow_trend, touched_lately
+from fedrap_core.trend import (
+    TrendState,
+    faded_trend,
+    follow_trend,
+    touched_lately,
+    trend_of_items,
+)
 from fedrap_simulation.data.interactions import make_histories
 from fedrap_simulation.engine.trend_rounds import (
     Reports,
+    daily_trends,
     draw_participations,
     sum_of_rounds,
     told_at_once,
@@ -93,3 +102,35 @@ def test_noise_of_older_rounds_fades_with_them() -> None:
     found = sum_of_rounds(train, times, 5000, 1.0, NOW, told, reports, rng)
     assert found.variance == pytest.approx(9.0 / (1.0 - 0.25), rel=1e-3)
     assert found.touches.std() == pytest.approx(np.sqrt(found.variance), rel=0.05)
+
+
+@pytest.mark.parametrize("contrast", [0.0, 0.7])
+def test_each_user_has_the_trend_of_the_last_midnight_before_it_was_seen(contrast: float) -> None:
+    rng = np.random.default_rng(6)
+    owners = np.repeat(np.arange(USERS), 20)
+    train = make_histories(owners, rng.integers(0, ITEMS, len(owners)), USERS)
+    times = NOW - DAY * rng.uniform(0.0, 30.0, len(owners))
+    found = daily_trends(train, times, ITEMS, HALF, contrast)
+    asked = rng.permutation(USERS)
+    got = found.of(asked)
+    assert got.shape == (USERS, ITEMS)
+    assert len(np.unique(got, axis=0)) > 3
+    for user, row in zip(asked, got, strict=True):
+        midnight = DAY * np.floor(times[train.owners == user].max() / DAY)
+        before = times < midnight
+        assert 0 < before.sum() < len(times)
+        past = make_histories(train.owners[before], train.items[before], USERS)
+        state = told_at_once(past, times[before], ITEMS, HALF, midnight)
+        wanted = trend_of_items(replace(state, contrast=contrast))
+        wanted = np.zeros(ITEMS) if wanted is None else wanted
+        assert row.tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
+
+
+def test_nothing_of_the_day_itself_is_known() -> None:
+    train = make_histories(np.array([0, 0, 1, 2]), np.array([3, 4, 4, 4]), 3)
+    days = np.array([0.0, 10.25, 10.0, 10.5])  # 4 is touched three times, all on day 10
+    found = daily_trends(train, NOW + DAY * days, ITEMS, HALF, 0.0).of(np.arange(3))
+    assert not found.any()
+    later = daily_trends(train, NOW + DAY * np.array([0.0, 11.0, 10.0, 10.5]), ITEMS, HALF, 0.0)
+    assert np.flatnonzero(later.of(np.array([0]))[0]).tolist() == [4]
+    assert not later.of(np.array([1, 2])).any()

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from fedrap_core.plan import SequenceScoring
+from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.data.interactions import Interactions, Rows
+from fedrap_simulation.evaluation.splits import make_split
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.evaluation.time_split import DAY, make_time_split
 from fedrap_simulation.methods.protocol import Cost, OnProgress, no_progress
 from fedrap_simulation.methods.sequence import Parts, Sequence
-from fedrap_simulation.methods.trend import Trend
+from fedrap_simulation.methods.trend import DAILY_HALVES, Trend
 
 USERS, ITEMS, SPAN = 80, 200, 160.0  # days
 
@@ -98,3 +100,23 @@ def test_without_comparable_times_there_is_no_trend_to_choose() -> None:
     found = Trend(ours=cast(Sequence, noise)).tune(replace(task, times=None), 0, no_progress)
     assert found.weight == 0.0
     assert noise.fitted_to == []
+
+
+def test_asked_at_the_own_end_each_has_the_trend_of_yesterday() -> None:
+    task = make_split(shop(5, 0.8), 0, protocol="clean", kind="last", least=3, published=None)
+    found = Trend(ours=cast(Sequence, Noise())).tune(task.validation, 0, no_progress)
+    assert found.weight > 0
+    assert found.half_days in DAILY_HALVES
+    fitted = found.fit(task.test, 0, no_progress)
+    users = np.array([7, 3])
+    together = fitted.trends.of(users)
+    assert together.shape == (2, ITEMS)
+    assert together[:1].tolist() == fitted.trends.of(users[:1]).tolist()
+    assert fitted.cost.bytes_down == Cost().bytes_down + ITEMS + 4
+
+
+def test_rounds_in_time_want_one_moment_for_all() -> None:
+    task = make_split(shop(5, 0.8), 0, protocol="clean", kind="last", least=3, published=None)
+    slow = Trend(ours=cast(Sequence, Noise()), slow=True)
+    with pytest.raises(BadData, match="--split time"):
+        slow.trends(task.validation, 0)
