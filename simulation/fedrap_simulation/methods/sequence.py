@@ -21,11 +21,13 @@ import numpy.typing as npt
 from fedrap_coordinator.privacy.recipe import (
     ADAPT,
     DECOYS,
+    PARTICIPATIONS,
     TARGETS,
+    cohort_size,
     sequence_care,
-    sequence_dim,
-    sequence_sample,
+    sequence_method,
     solve_dim,
+    solve_learning,
 )
 from fedrap_core.plan import SequenceMethod, SequenceScoring
 from fedrap_core.questions.tuning import MIXTURE
@@ -45,10 +47,18 @@ from fedrap_simulation.evaluation.metrics import BLOCK_CELLS, gains, measure
 from fedrap_simulation.evaluation.task import Task
 from fedrap_simulation.methods.model_cache import LearntModel, ModelCache
 from fedrap_simulation.methods.protocol import Cost, OnProgress, Scores
-from fedrap_simulation.methods.solve import SCHEDULE, Solve, SolveFitted, pick_by_votes, voters
+from fedrap_simulation.methods.solve import (
+    LEARNING,
+    SCHEDULE,
+    Solve,
+    SolveFitted,
+    pick_by_votes,
+    voters,
+)
 from fedrap_simulation.methods.tuning import require_validation
 
 METHOD = SequenceMethod(targets=TARGETS, decoys=DECOYS)
+FOLLOWS = ("dim", "targets", "decoys", "longest", "dropout")  # from sizes, where not set by hand
 WITHOUT_ORDER = 0.5  # dropout where each item is predicted from all others
 # The mixtures that devices are asked about, too. Kappa above one: inputs are left out in learning
 # and none in scoring, so q is longer there.
@@ -140,12 +150,23 @@ class Sequence:
 
     def _solve(self, task: Task) -> Solve:
         """The other part, in the same rounds."""
-        solve = replace(self.solve, schedule=self.schedule)
-        if not self.capacity:
-            return solve
-        return replace(
-            solve, method=msgspec.structs.replace(solve.method, dim=solve_dim(task.items))
-        )
+        schedule, solve = self._schedule(task), self.solve
+        if schedule != self.schedule and solve.learning == LEARNING:
+            solve = replace(solve, learning=solve_learning(schedule.part, schedule.rounds))
+        if self.capacity:
+            dim = solve_dim(task.items)
+            solve = replace(solve, method=msgspec.structs.replace(solve.method, dim=dim))
+        return replace(solve, schedule=schedule)
+
+    def _schedule(self, task: Task) -> Schedule:
+        """More and smaller rounds where `init` has them, unless the schedule was set by hand."""
+        mine = self.schedule
+        cohort = cohort_size(task.users, len(task.train.items), task.items)
+        usual = (mine.rounds, mine.part) == (SCHEDULE.rounds, SCHEDULE.part)
+        if not (self.capacity and usual) or cohort >= int(mine.part * task.users):
+            return mine
+        turns = task.users // cohort
+        return replace(mine, part=1.0 / turns, rounds=PARTICIPATIONS * turns)
 
     def tune(self, task: Task, seed: int, on_progress: OnProgress) -> Self:
         """With kappa and beta, and the scalars of `solve`, chosen on a validation task."""
@@ -193,7 +214,7 @@ class Sequence:
         learnt = self._learn(
             task, seed, lambda done, words: on_progress(before + (1 - before) * done, words)
         )
-        on_progress(1.0, f"{self.name}: {self.schedule.rounds} rounds")
+        on_progress(1.0, f"{self.name}: {self._schedule(task).rounds} rounds")
         method = self._for(task)
         queries = derive_queries(learnt.model, task.train, method)
         steps = None
@@ -216,40 +237,38 @@ class Sequence:
         # C and Delta in int8 with a scale for each row, b and the kernels in float32.
         row = 2 * (method.dim + 4) if self.schedule.int8 else 8 * method.dim
         download = task.items * (row + 4) + 4 * method.kernels * method.dim
-        return Cost(self.schedule.rounds, upload, float(download), spared=learnt.spared)
+        return Cost(self._schedule(task).rounds, upload, float(download), spared=learnt.spared)
 
     def _for(self, task: Task) -> SequenceMethod:
         """The settings that follow from the data, as `init` has them."""
         method = self.method
         if self.capacity:
-            dim = sequence_dim(len(task.train.items), task.items)
-            targets, decoys = sequence_sample(task.items)
-            method = msgspec.structs.replace(method, dim=dim, targets=targets, decoys=decoys)
-            if method.dropout == METHOD.dropout:
-                method = msgspec.structs.replace(method, dropout=_care(task)[0])
+            fits = sequence_method(len(task.train.items), task.items)
+            kept = {
+                name: getattr(fits, name)
+                for name in FOLLOWS
+                if getattr(method, name) == getattr(METHOD, name)
+            }
+            method = msgspec.structs.replace(method, **kept)
         return for_order(method, task.ordered)
 
     def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel[SequenceItems]:
-        method, rounds = self._for(task), self.schedule.rounds
+        method, schedule = self._for(task), self._schedule(task)
+        rounds = schedule.rounds
         learning = msgspec.structs.replace(self.learning, rounds=rounds)
         if self.capacity and learning.decay == SequenceLearning().decay:
-            learning = msgspec.structs.replace(learning, decay=_care(task)[1])
+            _, decay = sequence_care(len(task.train.items), task.items)
+            learning = msgspec.structs.replace(learning, decay=decay)
 
         def learn() -> SequenceItems:
-            releases = run_sequence_rounds(
-                task.train, task.items, method, learning, self.schedule, seed
-            )
+            releases = run_sequence_rounds(task.train, task.items, method, learning, schedule, seed)
             items = next(releases).items
             for released in releases:
                 items = released.items
                 on_progress(released.step / rounds, f"{self.name} round {released.step}")
             return items
 
-        return _SHELF.get((task, method, learning, self.schedule, seed), learn)
-
-
-def _care(task: Task) -> tuple[float, float]:
-    return sequence_care(len(task.train.items), task.items)
+        return _SHELF.get((task, method, learning, schedule, seed), learn)
 
 
 def for_order(method: SequenceMethod, ordered: bool) -> SequenceMethod:

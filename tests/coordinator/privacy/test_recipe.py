@@ -25,7 +25,7 @@ from fedrap_coordinator.privacy.recipe import (
     preset_for,
 )
 from fedrap_coordinator.settings import Settings, load
-from fedrap_core.plan import SolveMethod, sequence_of, sequence_scoring
+from fedrap_core.plan import MOST_WEIGHTS, SolveMethod, sequence_of, sequence_scoring
 from fedrap_core.privacy.statement import state_policy
 
 SIZES = st.integers(2, 2_000_000)
@@ -187,7 +187,7 @@ def test_numbers_out_of_range_are_refused(bad: Expected) -> None:
 @pytest.mark.parametrize(
     ("devices", "items", "history", "dims", "sample", "care", "solve"),
     [
-        (6040, 3706, 165, (64, 128), (100, 4), (0.2, 0.2), 4.0),  # ml-1m
+        (6040, 3706, 165, (64, 128), (400, 4), (0.2, 0.2), 4.0),  # ml-1m
         (943, 1682, 105, (64, 64), (38, 1), (0.2, 0.2), 8.0),  # ml-100k
         (1372, 7957, 17, (128, 64), (100, 4), (0.5, 0.6), 16.0),  # amazon-video
         (20_256, 23_554, 32, (256, 128), (100, 4), (0.2, 0.2), 8.0),  # tafeng
@@ -214,3 +214,36 @@ def test_the_size_of_both_parts_follows_what_there_is_to_learn_from(
     assert (part.targets, part.decoys) == sample
     assert (part.dropout, settings.sequence.decay) == care
     assert (mix.solve, mix.kappa, mix.adapt) == (solve, 1.0, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("devices", "items", "history", "cohort", "rounds", "longest", "eta", "memory"),
+    [
+        (6040, 3706, 165, 151, 400, 400, 0.05, 0.975),  # ml-1m: an item is touched 269 times
+        (6040, 7000, 165, 604, 100, 200, 0.2, 0.9),  # 142 times
+        (3000, 2600, 165, 300, 100, 400, 0.2, 0.9),  # a fortieth would hide in 75 alone
+        (1_000_000, 20_000, 100, 25_000, 400, 400, 0.05, 0.975),
+        (60, 50, 30, 20, 30, 200, 0.4333, 0.9),
+    ],
+)
+def test_where_there_is_much_to_learn_rounds_are_more_and_smaller(
+    devices: int,
+    items: int,
+    history: float,
+    cohort: int,
+    rounds: int,
+    longest: int,
+    eta: float,
+    memory: float,
+) -> None:
+    settings = derive(Expected(devices, items, None, history)).settings
+    limits, learning = settings.round, settings.learning
+    assert (limits.max_updates, limits.total) == (cohort, rounds)
+    assert settings.privacy.cap == recipe.PARTICIPATIONS
+    assert (learning.eta, learning.memory) == (eta, memory)
+    assert learning.eta * learning.decay**rounds == pytest.approx(0.22 * learning.eta, rel=0.03)
+    assert isinstance(settings.method, SolveMethod)
+    part = sequence_of(settings.method)
+    assert longest == (200 if part is None else part.longest)
+    if part is not None:
+        assert part.targets * part.kernels * part.longest <= MOST_WEIGHTS

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedrap_coordinator.privacy import recipe
 from fedrap_core.plan import SequenceScoring
 from fedrap_core.sequence.server_step import SequenceLearning
 from fedrap_simulation.data.errors import BadData
 from fedrap_simulation.methods.protocol import no_progress
 from fedrap_simulation.methods.registry import make_method
-from fedrap_simulation.methods.sequence import BETAS, KAPPAS, SOLVE_ALONE, Parts, Sequence
+from fedrap_simulation.methods.sequence import BETAS, KAPPAS, METHOD, SOLVE_ALONE, Parts, Sequence
 
 from .planted import OURS, planted_split
 
@@ -58,15 +59,37 @@ def test_without_order_there_is_one_flat_kernel() -> None:
     assert np.isfinite(fitted.scores(np.arange(5))).all()
 
 
-def test_k_follows_the_data_unless_it_is_said() -> None:
+def test_what_init_derives_follows_the_data_unless_it_is_said() -> None:
     task = planted_split().validation
     assert isinstance(ALONE, Sequence)
-    assert ALONE._for(task).dim == 16
-    grown = replace(ALONE, capacity=True)._for(task)
-    assert grown.dim == 64
+    follows = replace(ALONE, capacity=True)
+    assert ALONE._for(task).dim == follows._for(task).dim == 16  # set by hand
+    grown = replace(follows, method=METHOD)._for(task)
+    assert (grown.dim, grown.targets, grown.decoys, grown.longest) == (64, 38, 1, 200)
     assert grown.dropout == 0.2  # 19 touches of a usual item
     thin = task.some(np.arange(30))
-    assert replace(ALONE, capacity=True)._for(thin).dropout == 0.5
+    assert replace(follows, method=METHOD)._for(thin).dropout == 0.5
+
+
+def test_where_there_is_much_to_learn_both_parts_have_more_and_smaller_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = planted_split().validation
+    usual = make_method("fedrap-sequence", {})
+    assert isinstance(usual, Sequence)
+    assert usual._schedule(task) == usual.schedule == usual._solve(task).schedule
+    assert usual._solve(task).learning == usual.solve.learning
+    monkeypatch.setattr(recipe, "AMPLE", 1.0)
+    monkeypatch.setattr(recipe, "CROWD", 2)
+    assert task.users >= 80
+    small = usual._schedule(task)
+    turns = task.users // (task.users // 40)
+    assert (small.turns, small.rounds, small.int8) == (turns, 10 * turns, True)
+    assert usual._solve(task).schedule == small
+    assert usual._solve(task).learning.eta == pytest.approx(2.0 / turns, abs=1e-4)
+    by_hand = replace(usual, schedule=replace(usual.schedule, rounds=30))
+    assert by_hand._schedule(task).rounds == 30
+    assert replace(usual, capacity=False)._schedule(task) == usual.schedule
 
 
 def test_settings_are_reached_by_name() -> None:
