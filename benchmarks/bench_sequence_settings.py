@@ -1,7 +1,8 @@
 """What settings of the sequence part are worth: NDCG@10 on validation, alone and beside `solve`.
 
     python benchmarks/bench_sequence_settings.py --data ml-100k --targets 100 --decoys 4 --dim 64
-        [--rate .08] [--rounds 100] [--seed 0] [--solve] [--data-dir DIRECTORY] [--json PATH]
+        [--longest 200] [--rounds 100] [--part .1] [--rate .08] [--adapt .25] [--seed 0] [--solve]
+        [--data-dir DIRECTORY] [--json PATH]
 
 One run of federated rounds on the validation task of a seed; a table of the mixtures that a vote
 could choose from, and with `--solve` those with `solve` in them. Minutes on ml-100k and a quarter
@@ -21,6 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedrap_coordinator.privacy.recipe import ADAPT, solve_learning
 from fedrap_simulation.evaluation.metrics import gains, measure
 from fedrap_simulation.evaluation.runner import Evaluation, Request
 from fedrap_simulation.methods.protocol import no_progress
@@ -37,11 +39,14 @@ def look(given: argparse.Namespace) -> dict[str, Any]:
         plain,
         capacity=False,
         method=msgspec.structs.replace(
-            plain.method, targets=given.targets, decoys=given.decoys, dim=given.dim
+            plain.method, targets=given.targets, decoys=given.decoys, dim=given.dim,
+            longest=given.longest,
         ),
         learning=msgspec.structs.replace(plain.learning, rate=given.rate),
-        schedule=replace(plain.schedule, rounds=given.rounds),
-    )
+        schedule=replace(plain.schedule, rounds=given.rounds, part=given.part),
+        scoring=msgspec.structs.replace(plain.scoring, adapt=given.adapt),
+        solve=replace(plain.solve, learning=solve_learning(given.part, given.rounds)),
+    )  # fmt: skip
     start = time.perf_counter()
     fitted = method.fit(task, given.seed, no_progress)
     found: dict[str, float] = {}
@@ -71,7 +76,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--decoys", type=int, default=4)
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--rate", type=float, default=0.08)
+    parser.add_argument("--longest", type=int, default=200, help="newest items that count")
     parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--part", type=float, default=0.1, help="share of the devices in a round")
+    parser.add_argument("--adapt", type=float, default=ADAPT, help="how far queries are adapted")
     parser.add_argument("--solve", action="store_true", help="also the mixtures with `solve`")
     given = parser.parse_args(argv)
     text = json.dumps(look(given), indent=2)

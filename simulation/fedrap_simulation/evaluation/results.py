@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ranks = npt.NDArray[np.int64]
-RESULT_VERSION = 3  # raise it when a method or a measure changes what a row means
+RESULT_VERSION = 4  # raise it when a method or a measure changes what a row means
 
 
 class PrivacyTarget(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ from fedrap_simulation.evaluation.splits import (
 )
 from fedrap_simulation.evaluation.task import ProtocolName
 from fedrap_simulation.evaluation.time_split import DAYS, VALIDATIONS, make_time_split
-from fedrap_simulation.methods.protocol import Method, OnProgress, Private
+from fedrap_simulation.methods.protocol import InForce, Method, OnProgress, Private
 from fedrap_simulation.methods.registry import make_method
 
 Tell = Callable[[str, int, float, str], None]  # method, seed, share done, words
@@ -185,7 +185,10 @@ class Evaluation:
         }
         cost = asdict(fitted.cost)
         seconds += cost.pop("spared")
-        took = {"seconds": seconds, "seconds_tuning": tuning, "settings": method.settings}
+        settings = method.settings
+        if isinstance(fitted, InForce):
+            settings = settings | {"in_force": fitted.in_force}
+        took = {"seconds": seconds, "seconds_tuning": tuning, "settings": settings}
         found = measured.summary() | ndcg_by_group(measured.full, task)
         parts = what | found | cost | took
         return Answer(msgspec.convert(parts, Row), measured.full, measured.sampled)

@@ -48,6 +48,15 @@ class Fitted(Protocol):
 
 
 @runtime_checkable
+class InForce(Protocol):
+    """Fitted with settings that followed from the sizes of the task."""
+
+    @property
+    def in_force(self) -> dict[str, Any]:
+        """Those that did, printed beside the method's own."""
+
+
+@runtime_checkable
 class Private(Protocol):
     """A method that can guarantee differential privacy."""
 

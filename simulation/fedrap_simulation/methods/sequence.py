@@ -11,7 +11,7 @@ Both parts are learnt under one schedule, each from its own draws.
 from __future__ import annotations
 
 from collections.abc import Sequence as Several
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import msgspec
@@ -97,6 +97,7 @@ class SequenceFitted:
     solved: SolveFitted | None
     scoring: SequenceScoring
     cost: Cost
+    in_force: dict[str, Any] = field(default_factory=dict)
 
     def parts(self, users: Rows) -> Parts:
         """What `scores` adds up."""
@@ -137,16 +138,26 @@ class Sequence:
     @property
     def settings(self) -> dict[str, Any]:
         """Every hyper-parameter."""
+        solve = replace(self.solve, schedule=self.schedule)
         raw = {
             "method": self.method,
             "capacity": self.capacity,
             "learning": self.learning,
             "schedule": self.schedule,
             "scoring": self.scoring,
-            "solve": replace(self.solve, schedule=self.schedule).settings if self.mixed else None,
+            "solve": solve.settings if self.mixed else None,
         }
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(raw))  # tuples are lists
-        return plain
+        return _plain(raw)
+
+    def _in_force(self, task: Task) -> dict[str, Any]:
+        """What of them follows from the sizes of this task."""
+        raw = {
+            "method": self._for(task),
+            "learning": self._learning(task),
+            "schedule": self._schedule(task),
+            "solve": self._solve(task).settings if self.mixed else None,
+        }
+        return _plain(raw)
 
     def _solve(self, task: Task) -> Solve:
         """The other part, in the same rounds."""
@@ -229,7 +240,9 @@ class Sequence:
                 zeros=solved.cost.zeros,
                 spared=cost.spared + solved.cost.spared,
             )
-        return SequenceFitted(learnt.model, queries, steps, solved, self.scoring, cost)
+        return SequenceFitted(
+            learnt.model, queries, steps, solved, self.scoring, cost, self._in_force(task)
+        )
 
     def _cost(self, task: Task, method: SequenceMethod, learnt: LearntModel[SequenceItems]) -> Cost:
         windows = windows_of(task.train, task.items, method)
@@ -252,13 +265,16 @@ class Sequence:
             method = msgspec.structs.replace(method, **kept)
         return for_order(method, task.ordered)
 
-    def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel[SequenceItems]:
-        method, schedule = self._for(task), self._schedule(task)
-        rounds = schedule.rounds
-        learning = msgspec.structs.replace(self.learning, rounds=rounds)
+    def _learning(self, task: Task) -> SequenceLearning:
+        learning = msgspec.structs.replace(self.learning, rounds=self._schedule(task).rounds)
         if self.capacity and learning.decay == SequenceLearning().decay:
             _, decay = sequence_care(len(task.train.items), task.items)
             learning = msgspec.structs.replace(learning, decay=decay)
+        return learning
+
+    def _learn(self, task: Task, seed: int, on_progress: OnProgress) -> LearntModel[SequenceItems]:
+        method, schedule, learning = self._for(task), self._schedule(task), self._learning(task)
+        rounds = schedule.rounds
 
         def learn() -> SequenceItems:
             releases = run_sequence_rounds(task.train, task.items, method, learning, schedule, seed)
@@ -269,6 +285,12 @@ class Sequence:
             return items
 
         return _SHELF.get((task, method, learning, schedule, seed), learn)
+
+
+def _plain(raw: dict[str, Any]) -> dict[str, Any]:
+    """As JSON has it: tuples are lists."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(raw))
+    return plain
 
 
 def for_order(method: SequenceMethod, ordered: bool) -> SequenceMethod:

@@ -71,6 +71,11 @@ class TrendFitted:
         cost = self.ours.cost
         return replace(cost, bytes_down=cost.bytes_down + self.trends.size + 4)
 
+    @property
+    def in_force(self) -> dict[str, Any]:
+        """Of the others."""
+        return self.ours.in_force
+
     def scores(self, users: Rows) -> Scores:
         """z: (len(users), m)."""
         return np.asarray(self.ours.scores(users) + np.float32(self.weight) * self.trends.of(users))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fedrap_coordinator.privacy.recipe import DECOYS, FEW_DECOYS, FEW_TARGETS, TARGETS
 from fedrap_simulation.commands import run
 from fedrap_simulation.data.load import load
 from fedrap_simulation.evaluation.time_split import VALIDATIONS, make_time_split
@@ -87,6 +88,16 @@ def test_settings_are_chosen_on_validation_and_told(tmp_path: Path) -> None:
     assert scoring["tau"] in (1.0, 2.0, 4.0)
     assert found["rows"][0]["seconds_tuning"] > 0
     assert found["rows"][1]["settings"]["ridge"] > 0
+
+
+def test_settings_that_follow_from_sizes_are_told_as_they_were_in_force(tmp_path: Path) -> None:
+    changes = ["--set", "sequence.schedule.rounds=3", "--set", "sequence.method.dim=8"]
+    (row,) = evaluate(tmp_path, *changes, method="sequence")["rows"]
+    told, found = row["settings"]["method"], row["settings"]["in_force"]["method"]
+    assert (told["targets"], told["decoys"]) == (TARGETS, DECOYS)
+    assert (found["targets"], found["decoys"]) == (FEW_TARGETS, FEW_DECOYS)  # a small catalogue
+    assert found["dim"] == 8  # set by hand
+    assert row["settings"]["in_force"]["learning"]["rounds"] == row["rounds"] == 3
 
 
 def test_in_time_settings_are_chosen_again_at_each_cut(tmp_path: Path) -> None:
