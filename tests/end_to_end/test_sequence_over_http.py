@@ -16,9 +16,10 @@ from fedrap_coordinator.admin.actions import AdminActions
 from fedrap_coordinator.admin.catalogue_actions import CatalogueActions
 from fedrap_coordinator.http.device_api import COORDINATOR
 from fedrap_coordinator.keyring import fresh_keyring
+from fedrap_coordinator.privacy.recipe import Expected, derive
 from fedrap_coordinator.rounds.releases import load_model
 from fedrap_coordinator.rounds.sequence_state import learn_sequence, pack_learner, unpack_learner
-from fedrap_coordinator.settings import Releases, Settings
+from fedrap_coordinator.settings import Releases, Serve, Settings
 from fedrap_coordinator.sources import SYSTEM
 from fedrap_coordinator.store.memory import MemoryStore
 from fedrap_coordinator.store.sql import SqlStore
@@ -33,6 +34,7 @@ from fedrap_core.plan import (
     SequenceMethod,
     SequenceScoring,
     SolveMethod,
+    sequence_of,
 )
 from fedrap_core.privacy.mechanisms import clip_share
 from fedrap_core.sequence.device_share import answer, ask, draw, pose_sequence
@@ -290,3 +292,41 @@ async def test_a_rollback_brings_the_state_of_the_learner_back(tmp_path: Path) -
         after = await _released(served)
         assert after.sequence is not None
         assert after.sequence.size == 13
+
+
+async def test_the_widest_plan_of_init_takes_devices_with_more_items_than_its_window(
+    tmp_path: Path,
+) -> None:
+    """Where there is much to learn 400 newest items are targets; body limits are the defaults."""
+    items = [f"film-{row}" for row in range(2_500)]
+    made = derive(Expected(100_000, len(items), None, 200.0)).settings
+    part = sequence_of(made.method)
+    assert part is not None
+    assert (part.targets, part.longest) == (400, 400)
+    settings = msgspec.structs.replace(
+        small_settings(max_body_bytes=Serve().max_body_bytes),
+        method=made.method,
+        privacy=msgspec.structs.replace(made.privacy, spread_days=0.0),
+        learning=msgspec.structs.replace(made.learning, min_support=0.0),
+        sequence=made.sequence,
+        scoring=made.scoring,
+    )
+    floor = Floor.without_privacy(min_updates=2)
+    histories = [items[:430], items[300:302]]
+    async with serve(settings, MemoryStore(), items=items) as served:
+        devices = [
+            await served.device(tmp_path / str(number), mine, floor=floor)
+            for number, mine in enumerate(histories)
+        ]
+        for device in devices:
+            assert (await device.run_round_async()).joined
+        after = await _released(served)
+        assert after.version == 2
+        found = after.sequence
+        assert found is not None
+        moved = np.flatnonzero(found.offsets.values.any(axis=1))
+        # As inputs: the newest 400 of the one but for its last, the older of the other.
+        assert set(moved) <= {*range(30, 429), 300}
+        assert len(moved) > 390
+        await devices[0].sync_async()
+        assert len(devices[0].recommend(10)) == 10
