@@ -52,8 +52,8 @@ AMPLE = 150.0
 AMPLE_TARGETS = AMPLE_WINDOW = 400
 AMPLE_SHARE, USUAL_SHARE = 40, 10  # of how many devices one is asked in a round
 CROWD = 100  # devices that a fortieth must have
-# Of a row's usual length, in each step. In rounds of a fortieth .025 would bound the whole way as .1
-# does in tenths: .1871 on ml-1m (validation) where .1 has .1905 and holds 5 % of attackers, too.
+# Of a row's usual length, in each step. In rounds of a fortieth .025 would bound the whole way as
+# .1 does in tenths: .1871 on ml-1m (validation) where .1 has .1905 and holds 5 % of attackers, too.
 ROW_STEP = 0.1
 HOUR = 3600.0
 # NDCG@10 under noise as a share of the same task without, by signal to noise of a typical row:
