@@ -257,12 +257,12 @@ class Sequence:
         method = self.method
         if self.capacity:
             fits = sequence_method(len(task.train.items), task.items)
-            kept = {
+            derived = {
                 name: getattr(fits, name)
                 for name in FOLLOWS
                 if getattr(method, name) == getattr(METHOD, name)
             }
-            method = msgspec.structs.replace(method, **kept)
+            method = msgspec.structs.replace(method, **derived)
         return for_order(method, task.ordered)
 
     def _learning(self, task: Task) -> SequenceLearning:

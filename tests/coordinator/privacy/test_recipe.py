@@ -223,7 +223,8 @@ def test_the_size_of_both_parts_follows_what_there_is_to_learn_from(
         (6040, 7000, 165, 604, 100, 200, 0.2, 0.9),  # 142 times
         (3000, 2600, 165, 300, 100, 400, 0.2, 0.9),  # a fortieth would hide in 75 alone
         (1_000_000, 20_000, 100, 25_000, 400, 400, 0.05, 0.975),
-        (60, 50, 30, 20, 30, 200, 0.4333, 0.9),
+        (60, 50, 30, 20, 30, 200, 0.433, 0.9),
+        (943, 1682, 105, 94, 100, 200, 0.2, 0.9),  # ml-100k
     ],
 )
 def test_where_there_is_much_to_learn_rounds_are_more_and_smaller(
